@@ -1,0 +1,6 @@
+"""`python -m crlc`."""
+
+from crlc.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,100 @@
+"""`crlc`: reads the command line, runs one command, and turns errors into one line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from crlc import __version__
+from crlc.cli import datasets, doctor
+from crlc.cli.output import Output
+from crlc.errors import CrlcError, UsageError
+from crlc.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Command:
+    """One word of the command line: how it is described, which options it has, what it does."""
+
+    help: str
+    arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace, Workspace, Output], int]
+
+
+COMMANDS: dict[str, Command] = {
+    "import": Command(
+        "Make a data set of images, or bring one up to date.", datasets.import_arguments, datasets.run_import
+    ),
+    "datasets": Command("List the data sets.", lambda _: None, datasets.run_datasets),
+    "dataset": Command(
+        "Show one data set: counts, classes, problems.", datasets.dataset_arguments, datasets.run_dataset
+    ),
+    "relink": Command("Tell a data set where its originals are now.", datasets.relink_arguments, datasets.run_relink),
+    "remove": Command("Forget a data set; originals are not touched.", datasets.remove_arguments, datasets.run_remove),
+    "doctor": Command(
+        "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
+    ),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    parser = _Parser(prog="crlc", description="Find the groups in a folder of images nobody has labelled.")
+    parser.add_argument("--version", action="version", version=f"crlc {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        subparser = commands.add_parser(name, help=command.help, description=command.help)
+        command.arguments(subparser)
+        subparser.add_argument("--workspace", type=Path, metavar="DIR", help="where data sets and runs are kept")
+        subparser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+        subparser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrongly called."""
+    # File names may hold any byte; printing one must never be what fails.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    warnings.filterwarnings("ignore", module="PIL")
+    debug = "--debug" in (sys.argv if arguments is None else arguments)
+    try:
+        options = build_parser().parse_args(arguments)
+        return COMMANDS[options.command].run(options, Workspace(options.workspace), Output(as_json=options.json))
+    except CrlcError as error:
+        return _failed(str(error), error.exit_code, debug=debug)
+    except KeyboardInterrupt:
+        return _failed("Interrupted. What was finished is kept: run the same command to carry on.", 1, debug=debug)
+    except BrokenPipeError:
+        # Whoever read us has enough; the interpreter must not complain about it when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except PermissionError as error:
+        return _failed(
+            f"{error.filename}: permission denied. Check your rights, or choose another --workspace.", 1, debug=debug
+        )
+    except Exception as error:
+        text = f"Unexpected {type(error).__name__}: {error}. Run it again with --debug and report what it shows."
+        return _failed(text, 1, debug=debug)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}. See: {self.prog} --help")
+
+
+def _failed(message: str, exit_code: int, *, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print("error: " + " ".join(message.split()), file=sys.stderr)
+    return exit_code

@@ -1,0 +1,149 @@
+"""Classes: ground truth that came with the data. For reporting only, never for training."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from crlc.data.manifest import Manifest
+from crlc.data.sources import Source
+from crlc.data.sources.base import split_named
+from crlc.data.sources.table import ImageTable, spellings
+from crlc.errors import SourceError, UsageError
+from crlc.names import path_from_bytes, path_to_bytes, printable
+
+_SUBSETS = Path(__file__).with_name("subsets")
+
+
+def check_classes_option(option: str, source: Source) -> None:
+    """Refuse, before any work, a choice of classes that cannot succeed.
+
+    Raises:
+        UsageError: it does not fit the source.
+        SourceError: the CSV file gives no classes.
+    """
+    if option in ("auto", "none"):
+        return
+    if option == "folders":
+        if not source.has_folders:
+            raise UsageError(f"classes='folders' does not fit {source.location}: its images do not lie in folders.")
+        return
+    if not os.path.isfile(option):
+        raise UsageError(f"classes={option!r} is neither auto, folders or none, nor a CSV file that exists.")
+    ImageTable(option).require_classes()
+
+
+def assign_classes(manifest: Manifest, source: Source, option: str) -> int | None:
+    """Give every image its class, or none, in one transaction. Needs the listing of this import.
+
+    Returns:
+        For a CSV file, how many of its lines name no image of the data set; otherwise `None`.
+
+    Raises:
+        SourceError: a CSV file names none of the images.
+    """
+    sql = manifest.connection
+    with manifest.transaction():
+        sql.execute("UPDATE images SET class = NULL")
+        if option == "none":
+            return None
+        if option not in ("auto", "folders"):
+            return _from_table(manifest, source, ImageTable(option))
+        sql.execute("UPDATE images SET class = scan.class FROM scan WHERE images.path = scan.path")
+        if source.has_folders:
+            _from_folders(manifest, forced=option == "folders")
+    return None
+
+
+def read_subset(given: str) -> frozenset[str]:
+    """The class folders of a named ImageNet subset, or of a text file with one name a line.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    known = {file.stem: file for file in sorted(_SUBSETS.glob("*.txt"))}
+    file = known.get(given, Path(given))
+    try:
+        names = frozenset(file.read_text(encoding="utf-8").split())
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"subset={given!r} is neither one of {', '.join(known)} nor a readable text file.") from None
+    if not names:
+        raise UsageError(f"subset={given!r} names no class folder.")
+    return names
+
+
+def _from_folders(manifest: Manifest, *, forced: bool) -> None:
+    """The folder that holds an image is its class, when the layout is one folder per class."""
+    sql = manifest.connection
+    sql.create_function("folder", 1, _folder, deterministic=True)
+    query = "SELECT folder(path), COUNT(*) FROM images WHERE status = 'ok' GROUP BY 1"
+    counts: dict[bytes, int] = dict(sql.execute(query))
+    if not forced and not is_folder_per_class({path_from_bytes(folder): count for folder, count in counts.items()}):
+        return
+    names = [(class_of_folder(path_from_bytes(folder)), folder) for folder in counts]
+    sql.execute("CREATE TEMP TABLE class_folders (class TEXT, folder BLOB PRIMARY KEY) WITHOUT ROWID")
+    sql.executemany("INSERT INTO class_folders VALUES (?, ?)", names)
+    sql.execute("UPDATE images SET class = c.class FROM class_folders c WHERE folder(images.path) = c.folder")
+    sql.execute("DROP TABLE class_folders")
+
+
+def is_folder_per_class(images_in_folder: dict[str, int]) -> bool:
+    """Whether folders look like classes rather than like somebody's way to file pictures.
+
+    They do when there are at least two, no image lies at the top, no folder with images lies inside
+    another one with images, and folders hold two images or more on average.
+    """
+    folders = set(images_in_folder)
+    if "" in folders or len({class_of_folder(folder) for folder in folders}) < 2:  # noqa: PLR2004
+        return False
+    if any(parent in folders for folder in folders for parent in _parents(folder)):
+        return False
+    return sum(images_in_folder.values()) >= 2 * len(folders)
+
+
+def class_of_folder(folder: str) -> str | None:
+    """The class that a folder stands for: its path, without a leading train/, test/ or the like."""
+    top, _, rest = folder.partition("/")
+    if split_named(top):
+        return printable(rest) or None
+    return printable(folder) or None
+
+
+def _parents(folder: str) -> list[str]:
+    parts = folder.split("/")
+    return ["/".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def _folder(path: bytes | None) -> bytes | None:
+    return path and path.rpartition(b"/")[0]
+
+
+def _from_table(manifest: Manifest, source: Source, table: ImageTable) -> int:
+    sql = manifest.connection
+    unmatched = matched = 0
+    for row in table.rows():
+        if row.class_name is None:
+            continue
+        for path in _paths_meant(row.path, source, table):
+            cursor = sql.execute("UPDATE images SET class = ? WHERE path = ?", (row.class_name, path_to_bytes(path)))
+            if cursor.rowcount:
+                matched += 1
+                break
+        else:
+            unmatched += 1
+    if not matched:
+        raise SourceError(
+            f"None of the {unmatched} paths in {table.location} is an image of {source.location}. "
+            "Paths must be relative to the folder, or absolute."
+        )
+    return unmatched
+
+
+def _paths_meant(given: str, source: Source, table: ImageTable) -> list[str]:
+    """The names inside the source that a path in the CSV may stand for."""
+    readings: list[str] = []
+    for text in spellings(given):
+        readings.append(text)
+        absolute = os.path.join(os.path.dirname(table.location), text)
+        readings.append(os.path.relpath(absolute, source.location).replace(os.sep, "/"))
+    return readings

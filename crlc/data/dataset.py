@@ -1,0 +1,172 @@
+"""An imported data set, for reading: what it is, what is in it, and its pixels."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crlc.config import ImportOptions
+from crlc.data.manifest import ImageRecord, Manifest
+from crlc.data.pixels import PixelStore, stored_sizes
+from crlc.data.sources import Source, open_source
+from crlc.errors import DamagedError, NotFoundError, SourceError
+from crlc.files import read_json, write_json
+from crlc.names import printable, spreadsheet_safe
+
+INFO_FILE = "dataset.json"
+_KIND, _VERSION = "dataset", 1
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is and where its images come from."""
+
+    name: str
+    uid: str
+    """Never given twice: a data set of the same name made later is another one."""
+
+    source_kind: str
+    location: str
+    downloads: str
+    options: ImportOptions
+    created: str
+
+    def save(self, folder: Path) -> None:
+        """Write it into the data set's folder."""
+        content: dict[str, Any] = {"kind": _KIND, "version": _VERSION, **vars(self), "options": self.options.to_json()}
+        write_json(folder / INFO_FILE, content)
+
+    @classmethod
+    def load(cls, folder: Path) -> DatasetInfo:
+        """Read it from the data set's folder.
+
+        Raises:
+            DamagedError: it cannot be read.
+        """
+        content = read_json(folder / INFO_FILE, _KIND, _VERSION)
+        try:
+            fields = {name: content[name] for name in cls.__dataclass_fields__}
+            return cls(**{**fields, "options": ImportOptions(**content["options"])})
+        except (KeyError, TypeError) as error:
+            raise DamagedError(f"{folder / INFO_FILE} lacks or misspells {error}. Import the data set again.") from None
+
+
+@dataclass(frozen=True)
+class DatasetSummary:
+    """Counts that describe a data set at one moment."""
+
+    readable: int
+    unreadable: dict[str, int]
+    pending: int
+    duplicates: int
+    classes: dict[str, int]
+    splits: dict[str, int]
+    sizes: tuple[int, ...]
+    complete: bool
+    version: int
+    pixel_bytes: int
+
+
+class ImageDataset:
+    """Reads one data set. Cheap to make; opens the manifest for each question."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read what the data set is.
+
+        Raises:
+            DamagedError: its files are not readable.
+        """
+        self.folder = folder
+        self.info = DatasetInfo.load(folder)
+
+    @property
+    def name(self) -> str:
+        """The name people gave it."""
+        return self.info.name
+
+    def source(self) -> Source:
+        """The originals, if they are still where they were.
+
+        Raises:
+            SourceError: they are not.
+        """
+        try:
+            return open_source(self.info.location, Path(self.info.downloads))
+        except SourceError as error:
+            raise SourceError(f"{error} If the originals moved: relink {self.name} NEW-PATH.") from None
+
+    def summary(self) -> DatasetSummary:
+        """Count everything."""
+        with Manifest(self.folder) as manifest:
+            sizes = stored_sizes(self.folder, complete=True)
+            return DatasetSummary(
+                readable=manifest.count("ok"),
+                unreadable=manifest.reasons(),
+                pending=manifest.count("pending"),
+                duplicates=manifest.exact_duplicates(),
+                classes=manifest.counts_by("class"),
+                splits=manifest.counts_by("split"),
+                sizes=sizes,
+                complete=manifest.complete,
+                version=manifest.version,
+                pixel_bytes=sum(file.stat().st_size for file in self.folder.glob("pixels/*.u8")),
+            )
+
+    def pixels(self, size: int | None = None) -> PixelStore:
+        """The decoded images of one size; by default the smallest there is.
+
+        Raises:
+            NotFoundError: there are none of that size.
+        """
+        sizes = stored_sizes(self.folder, complete=True)
+        if not sizes or (size is not None and size not in sizes):
+            there = ", ".join(map(str, sizes)) or "none, as the import did not finish"
+            raise NotFoundError(
+                f"{self.name} has no pixels of size {size or 'any'}; sizes there: {there}. Import it with --size."
+            )
+        chosen = sizes[0] if size is None else size
+        with Manifest(self.folder) as manifest:
+            return PixelStore(self.folder, chosen, manifest.stored_ids(chosen))
+
+    def record(self, image_id: int) -> ImageRecord:
+        """The manifest's row of one readable image.
+
+        Raises:
+            NotFoundError: there is no such image, or it is not readable.
+        """
+        with Manifest(self.folder) as manifest:
+            for record in manifest.records("id = ? AND status = 'ok'", (image_id,)):
+                return record
+        raise NotFoundError(f"{self.name} has no image {image_id}.")
+
+    def first_ids(self, count: int) -> list[int]:
+        """Ids of a few readable images, spread over the data set."""
+        with Manifest(self.folder) as manifest:
+            return manifest.spread_ids(count)
+
+    def save_problems(self, file: Path) -> int:
+        """Write the unreadable files with their reasons to a CSV; returns how many."""
+        with Manifest(self.folder) as manifest:
+            records = manifest.records("status = 'unreadable'", order="path")
+            return _save_csv(file, ("path", "bytes", "reason"), ((r.path, r.bytes, r.reason) for r in records))
+
+    def save_duplicates(self, file: Path) -> int:
+        """Write all images that have exact copies to a CSV, copies together; returns how many."""
+        with Manifest(self.folder) as manifest:
+            repeated = "SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1"
+            records = manifest.records(f"status = 'ok' AND hash IN ({repeated})", order="hash, path")
+            return _save_csv(file, ("path", "bytes", "hash"), ((r.path, r.bytes, r.hash) for r in records))
+
+
+def _save_csv(file: Path, header: tuple[str, ...], rows: Iterator[tuple[str, int, str | None]]) -> int:
+    count = 0
+    with file.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(header)
+        for path, size, text in rows:
+            writer.writerow((spreadsheet_safe(printable(path)), size, text))
+            count += 1
+    return count

@@ -1,0 +1,118 @@
+"""What runs inside a worker process: decode images, write their pixels, answer with the facts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import signal
+import sys
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from crlc.data.decode import decode
+from crlc.data.manifest import Decoded
+from crlc.data.pixels import PixelWriter
+from crlc.data.sources import Source, UnreadableError
+from crlc.data.sources.base import RawImage
+
+HASH_BYTES = 16
+
+
+def content_hash(raw: RawImage) -> bytes:
+    """A hash of what the source holds, the same for the same content wherever it lies."""
+    digest = hashlib.blake2b(digest_size=HASH_BYTES)
+    if isinstance(raw, np.ndarray):
+        digest.update(repr((raw.shape, raw.dtype.str)).encode())
+        digest.update(np.ascontiguousarray(raw).data)
+    else:
+        digest.update(raw)
+    return digest.digest()
+
+
+@dataclass(frozen=True)
+class DecodeJob:
+    """Decode images into the pixel stores of a data set."""
+
+    source: Source
+    folder: Path
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def _writers(self) -> list[PixelWriter]:
+        return [PixelWriter(self.folder, size) for size in self.sizes]
+
+    def do(self, chunk: list[tuple[int, str]]) -> list[Decoded]:
+        """Decode the images of a chunk, given as (id, path)."""
+        return [self._decode(image_id, path) for image_id, path in chunk]
+
+    def _decode(self, image_id: int, path: str) -> Decoded:
+        try:
+            raw = self.source.read(path)
+            (width, height), squares = decode(raw, self.sizes)
+        except UnreadableError as error:
+            return Decoded(image_id, None, reason=str(error))
+        for writer, pixels in zip(self._writers, squares, strict=True):
+            writer.write(image_id, pixels)
+        return Decoded(image_id, content_hash(raw), width, height)
+
+    def close(self) -> None:
+        """Let go of the files, when used inside the caller's process."""
+        for writer in self._writers:
+            writer.close()
+
+
+@dataclass(frozen=True)
+class HashJob:
+    """Only hash images, to find out which file is which."""
+
+    source: Source
+
+    def do(self, chunk: list[str]) -> list[tuple[str, bytes | None]]:
+        """Hash the files of a chunk; an unreadable one has no hash."""
+        return [(path, self._hash(path)) for path in chunk]
+
+    def _hash(self, path: str) -> bytes | None:
+        try:
+            return content_hash(self.source.read(path))
+        except UnreadableError:
+            return None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def main() -> None:
+    """Take the job, then answer chunk after chunk until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warnings.simplefilter("ignore")
+    # Answers go out by a private copy of standard output, so that a stray print cannot spoil them.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    chunks = sys.stdin.buffer
+    job = pickle.load(chunks)
+    _answer(answers, "ready")
+    while True:
+        try:
+            chunk = pickle.load(chunks)
+        except EOFError:
+            return
+        try:
+            answer = job.do(chunk)
+        except Exception as error:
+            answer = error
+        _answer(answers, answer)
+
+
+def _answer(stream: IO[bytes], content: Any) -> None:
+    pickle.dump(content, stream)
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main()

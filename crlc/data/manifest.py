@@ -1,0 +1,282 @@
+"""The manifest: one row per image of a data set, in SQLite, so that it needs no memory of its own.
+
+A row's `status` is one of
+    pending     listed, not decoded yet (an import is under way or was interrupted)
+    ok          decoded; its pixels are in every pixel store of the data set
+    unreadable  with a `reason` that people understand
+    removed     not in the source any more; kept, so that it gets back its id and labels if it returns
+`width` is known exactly while the stored pixels belong to `hash`. `content_version` is the manifest
+version in which the present content arrived: a result or label older than that is about another picture.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from crlc.errors import DamagedError
+from crlc.names import path_from_bytes
+
+FILE_NAME = "manifest.sqlite"
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE images (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice
+    path BLOB UNIQUE,                      -- inside the source; NULL when another image took its place
+    bytes INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    hash BLOB,
+    width INTEGER,
+    height INTEGER,
+    status TEXT NOT NULL,
+    reason TEXT,
+    class TEXT,
+    split TEXT,
+    content_version INTEGER NOT NULL
+);
+CREATE INDEX images_by_hash ON images (hash);
+CREATE TABLE stored_pixels (size INTEGER, id INTEGER, hash BLOB, PRIMARY KEY (size, id)) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRecord:
+    """One row of the manifest."""
+
+    id: int
+    path: str
+    bytes: int
+    width: int | None
+    height: int | None
+    hash: str | None
+    status: str
+    reason: str | None
+    class_name: str | None
+    split: str | None
+    content_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What came of decoding one image: its size and hash, or the reason why not."""
+
+    id: int
+    hash: bytes | None
+    width: int | None = None
+    height: int | None = None
+    reason: str | None = None
+
+
+class Manifest:
+    """An open manifest. Reading sees one consistent state; only the holder of the lock writes."""
+
+    def __init__(self, folder: Path, *, create: bool = False) -> None:
+        """Open the manifest of the data set in `folder`.
+
+        Raises:
+            DamagedError: there is none, it is damaged, or a newer program made it.
+        """
+        self.path = folder / FILE_NAME
+        if not create and not self.path.exists():
+            raise DamagedError(f"{self.path} is missing. Import the data set again.")
+        self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+        with self._damage_explained():
+            self.connection.execute("PRAGMA journal_mode=WAL")
+            self.connection.execute("PRAGMA synchronous=FULL")
+            if create:
+                self._create()
+            self._check_format()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.connection.close()
+
+    def __enter__(self) -> Manifest:
+        """Use as a context that closes the file."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing; on the disk when it ends."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    # ---- facts about the whole
+
+    @property
+    def version(self) -> int:
+        """How many imports have been completed."""
+        return int(self._meta("version"))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last import reached its end."""
+        return bool(self._meta("complete"))
+
+    def set_complete(self, *, complete: bool) -> None:
+        """Note that an import begins, or that it reached its end (a new version)."""
+        self._set_meta("complete", int(complete))
+        if complete:
+            self._set_meta("version", self.version + 1)
+
+    def last_id(self) -> int:
+        """The highest id ever given, so the number of rows a pixel store needs."""
+        row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'images'").fetchone()
+        return int(row[0]) if row else 0
+
+    def count(self, status: str) -> int:
+        """How many rows have that status."""
+        return int(self.connection.execute("SELECT COUNT(*) FROM images WHERE status = ?", (status,)).fetchone()[0])
+
+    def reasons(self) -> dict[str, int]:
+        """Why images are unreadable, most frequent first."""
+        query = "SELECT reason, COUNT(*) FROM images WHERE status = 'unreadable' GROUP BY 1 ORDER BY 2 DESC, 1"
+        return dict(self.connection.execute(query))
+
+    def exact_duplicates(self) -> int:
+        """How many readable images are copies of an earlier one, byte for byte."""
+        query = "SELECT COUNT(*) - COUNT(DISTINCT hash) FROM images WHERE status = 'ok'"
+        return int(self.connection.execute(query).fetchone()[0])
+
+    def counts_by(self, column: str) -> dict[str, int]:
+        """How many readable images have each value of `class` or `split`, where they have one."""
+        query = (
+            f"SELECT {column}, COUNT(*) FROM images WHERE status = 'ok' AND {column} IS NOT NULL GROUP BY 1 ORDER BY 1"
+        )
+        return dict(self.connection.execute(query))
+
+    def spread_ids(self, count: int) -> list[int]:
+        """Ids of readable images at even distances, ascending."""
+        ids = [number for (number,) in self.connection.execute("SELECT id FROM images WHERE status = 'ok' ORDER BY id")]
+        return ids[:: max(1, len(ids) // count)][:count]
+
+    # ---- rows
+
+    def records(self, where: str = "1", parameters: Sequence[object] = (), order: str = "id") -> Iterator[ImageRecord]:
+        """The rows that fulfil a condition, streaming."""
+        columns = "id, path, bytes, width, height, hash, status, reason, class, split, content_version"
+        query = f"SELECT {columns} FROM images WHERE path IS NOT NULL AND ({where}) ORDER BY {order}"
+        for row in self.connection.execute(query, parameters):
+            number, path, size, width, height, digest, *rest = row
+            yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
+
+    # ---- decoding
+
+    def to_decode(self, sizes: Sequence[int], chunk: int) -> Iterator[list[tuple[int, str]]]:
+        """Ids and paths of what is still to be decoded, in chunks, each asked for when it is needed."""
+        last = 0
+        while True:
+            query = f"SELECT id, path FROM images WHERE id > ? AND {_undecoded(sizes)} ORDER BY id LIMIT ?"
+            rows = self.connection.execute(query, (last, chunk)).fetchall()
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [(number, path_from_bytes(path)) for number, path in rows]
+
+    def count_to_decode(self, sizes: Sequence[int]) -> int:
+        """How many images are still to be decoded."""
+        return int(self.connection.execute(f"SELECT COUNT(*) FROM images WHERE {_undecoded(sizes)}").fetchone()[0])
+
+    def record_decoded(self, results: Iterable[Decoded], sizes: Sequence[int]) -> None:
+        """Note what came of decoding; the caller has flushed the pixels to the disk before."""
+        version = self.version + 1
+        with self.transaction():
+            for result in results:
+                if result.reason is not None:
+                    # A readable image whose original is away keeps the sizes it has.
+                    self.connection.execute(
+                        "UPDATE images SET status = 'unreadable', reason = ?, width = NULL, height = NULL "
+                        "WHERE id = ? AND status = 'pending'",
+                        (result.reason, result.id),
+                    )
+                    continue
+                self.connection.execute(
+                    "UPDATE images SET status = 'ok', reason = NULL, width = ?, height = ?, "
+                    "content_version = CASE WHEN hash IS ? THEN content_version ELSE ? END, hash = ? WHERE id = ?",
+                    (result.width, result.height, result.hash, version, result.hash, result.id),
+                )
+                self.connection.executemany(
+                    "INSERT OR REPLACE INTO stored_pixels VALUES (?, ?, ?)",
+                    [(size, result.id, result.hash) for size in sizes],
+                )
+
+    def stored_ids(self, size: int) -> list[int]:
+        """Ids of the readable images whose pixels are stored at that size, ascending."""
+        query = "SELECT id FROM images JOIN stored_pixels USING (id, hash) WHERE size = ? AND status = 'ok' ORDER BY id"
+        return [number for (number,) in self.connection.execute(query, (size,))]
+
+    def forget_pixels(self, size: int, *, from_id: int) -> None:
+        """Note that the stored pixels of a size are gone from that id on, so that they are made again."""
+        with self.transaction():
+            self.connection.execute("DELETE FROM stored_pixels WHERE size = ? AND id >= ?", (size, from_id))
+
+    # ---- inside
+
+    def _create(self) -> None:
+        if self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            return
+        # One transaction: a process that dies here leaves an empty file, not half a schema.
+        self.connection.executescript(
+            f"BEGIN IMMEDIATE; {_SCHEMA} "
+            f"INSERT INTO meta VALUES ('format', {_FORMAT}), ('version', 0), ('complete', 0); COMMIT;"
+        )
+
+    def _check_format(self) -> None:
+        found = self._meta("format")
+        if found != _FORMAT:
+            raise DamagedError(
+                f"{self.path} has format {found}; this program knows {_FORMAT}. "
+                "Update CRLC Studio, or use the version that made it."
+            )
+
+    def _meta(self, key: str) -> int:
+        with self._damage_explained():
+            row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        if row is None or not isinstance(row[0], int):
+            raise DamagedError(
+                f"{self.path} is not a manifest of CRLC Studio. Remove the data set and import it again."
+            )
+        return row[0]
+
+    def _set_meta(self, key: str, value: int) -> None:
+        self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    @contextmanager
+    def _damage_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+                raise
+            raise self._damaged(error) from None
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: sqlite3.Error) -> DamagedError:
+        return DamagedError(
+            f"{self.path} cannot be read ({error}). "
+            "Remove the data set and import it again; the originals are untouched."
+        )
+
+
+def _undecoded(sizes: Sequence[int]) -> str:
+    """The condition for rows that lack their pixels at one of the sizes."""
+    listed = ", ".join(str(int(size)) for size in sizes)
+    return (
+        "(status = 'pending' OR (status = 'ok' AND (SELECT COUNT(*) FROM stored_pixels s "
+        f"WHERE s.id = images.id AND s.hash = images.hash AND s.size IN ({listed})) < {len(sizes)}))"
+    )

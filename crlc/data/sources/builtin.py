@@ -1,0 +1,146 @@
+"""Data sets known by name: the digits that scikit-learn carries, and torchvision's, downloaded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from sys import stderr
+from typing import Any
+from urllib.error import URLError
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.data.sources.arrays import ArrayPart, ArraySource
+from crlc.errors import SourceError
+
+# The 20 super-classes of CIFAR-100 and, for each, its five classes (Krizhevsky, 2009).
+CIFAR20_CLASSES = {
+    "aquatic mammals": "beaver dolphin otter seal whale",
+    "fish": "aquarium_fish flatfish ray shark trout",
+    "flowers": "orchid poppy rose sunflower tulip",
+    "food containers": "bottle bowl can cup plate",
+    "fruit and vegetables": "apple mushroom orange pear sweet_pepper",
+    "household electrical devices": "clock keyboard lamp telephone television",
+    "household furniture": "bed chair couch table wardrobe",
+    "insects": "bee beetle butterfly caterpillar cockroach",
+    "large carnivores": "bear leopard lion tiger wolf",
+    "large man-made outdoor things": "bridge castle house road skyscraper",
+    "large natural outdoor scenes": "cloud forest mountain plain sea",
+    "large omnivores and herbivores": "camel cattle chimpanzee elephant kangaroo",
+    "medium-sized mammals": "fox porcupine possum raccoon skunk",
+    "non-insect invertebrates": "crab lobster snail spider worm",
+    "people": "baby boy girl man woman",
+    "reptiles": "crocodile dinosaur lizard snake turtle",
+    "small mammals": "hamster mouse rabbit shrew squirrel",
+    "trees": "maple_tree oak_tree palm_tree pine_tree willow_tree",
+    "vehicles 1": "bicycle bus motorcycle pickup_truck train",
+    "vehicles 2": "lawn_mower rocket streetcar tank tractor",
+}
+_IDX_HEADER_BYTES = 16
+_STL10_ITEM = (3, 96, 96)
+
+
+def open_builtin(name: str, downloads: Path) -> ArraySource:
+    """Open a data set by name; `downloads` holds what was fetched, or is to be.
+
+    Raises:
+        SourceError: it is not there and cannot be downloaded.
+    """
+    return ArraySource("builtin", name, BUILTIN_SETS[name](downloads))
+
+
+def _digits(downloads: Path) -> list[ArrayPart]:
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    pixels = np.rint(digits.images * (255 / 16)).astype(np.uint8)
+    return [_saved(downloads / "digits" / "images.npy", pixels, None, [str(value) for value in digits.target])]
+
+
+def _cifar(kind: str, downloads: Path) -> list[ArrayPart]:
+    from torchvision import datasets
+
+    torchvision_class = datasets.CIFAR10 if kind == "cifar10" else datasets.CIFAR100
+    superclass = {fine: coarse for coarse, fines in CIFAR20_CLASSES.items() for fine in fines.split()}
+    parts = []
+    for split in ("train", "test"):
+        images = _fetch(torchvision_class, kind, downloads, train=split == "train")
+        names = images.classes if kind != "cifar20" else [superclass[name] for name in images.classes]
+        file = downloads / "unpacked" / f"{'cifar10' if kind == 'cifar10' else 'cifar100'}-{split}.npy"
+        parts.append(_saved(file, images.data, split, [names[target] for target in images.targets]))
+    return parts
+
+
+def _mnist(kind: str, downloads: Path) -> list[ArrayPart]:
+    from torchvision import datasets
+
+    torchvision_class = datasets.MNIST if kind == "mnist" else datasets.FashionMNIST
+    parts = []
+    for split in ("train", "test"):
+        images = _fetch(torchvision_class, kind, downloads, train=split == "train")
+        raw = Path(images.raw_folder) / f"{'train' if split == 'train' else 't10k'}-images-idx3-ubyte"
+        names = [name.split(" - ")[0] if kind == "mnist" else name for name in images.classes]
+        class_names = tuple(names[int(target)] for target in images.targets)
+        parts.append(ArrayPart(str(raw), _IDX_HEADER_BYTES, tuple(images.data.shape), "|u1", None, split, class_names))
+    return parts
+
+
+def _stl10(downloads: Path) -> list[ArrayPart]:
+    from torchvision import datasets
+
+    # torchvision checks and unpacks the files; its loader would hold 2.7 GB of unlabelled images in memory.
+    images = _fetch(datasets.STL10, "stl10", downloads, split="test")
+    folder = Path(images.root) / images.base_folder
+    parts = []
+    for split, stem in (("train", "train"), ("test", "test"), ("unlabelled", "unlabeled")):
+        file = folder / f"{stem}_X.bin"
+        count = file.stat().st_size // int(np.prod(_STL10_ITEM))
+        class_names = None
+        if split != "unlabelled":
+            numbers = np.fromfile(folder / f"{stem}_y.bin", dtype=np.uint8)
+            class_names = tuple(images.classes[number - 1] for number in numbers)
+        # The file holds channels, then columns, then rows.
+        parts.append(ArrayPart(str(file), 0, (count, *_STL10_ITEM), "|u1", (2, 1, 0), split, class_names))
+    return parts
+
+
+def _fetch(torchvision_class: Callable[..., Any], name: str, downloads: Path, **options: Any) -> Any:
+    """A torchvision data set: the copy on the disk, else downloaded."""
+    root = str(downloads)
+    try:
+        return torchvision_class(root, download=False, **options)
+    except (RuntimeError, FileNotFoundError):
+        pass  # no copy yet, or one that is not whole
+    try:
+        downloads.mkdir(parents=True, exist_ok=True)
+        with redirect_stdout(stderr):  # stdout belongs to --json
+            return torchvision_class(root, download=True, **options)
+    except (URLError, RuntimeError, OSError) as error:
+        raise SourceError(
+            f"{name} is not in {root} and could not be downloaded ({error}). Connect to the internet, or put "
+            f"torchvision's copy of it there, or name its folder with --downloads."
+        ) from None
+
+
+def _saved(file: Path, pixels: NDArray[np.uint8], split: str | None, class_names: Sequence[str]) -> ArrayPart:
+    """Write pixels to an uncompressed file once, so that workers can map it."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".part.npy")
+        np.save(temporary, pixels)
+        temporary.replace(file)
+    offset = file.stat().st_size - pixels.nbytes
+    return ArrayPart(str(file), offset, pixels.shape, "|u1", None, split, tuple(class_names))
+
+
+BUILTIN_SETS: dict[str, Callable[[Path], list[ArrayPart]]] = {
+    "digits": _digits,
+    "cifar10": lambda downloads: _cifar("cifar10", downloads),
+    "cifar20": lambda downloads: _cifar("cifar20", downloads),
+    "cifar100": lambda downloads: _cifar("cifar100", downloads),
+    "stl10": _stl10,
+    "mnist": lambda downloads: _mnist("mnist", downloads),
+    "fashion-mnist": lambda downloads: _mnist("fashion-mnist", downloads),
+}
