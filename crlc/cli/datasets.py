@@ -46,7 +46,7 @@ def import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--subset",
         metavar="NAME|FILE",
-        help="only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, or a text file of names",
+        help="only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, or a file",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="at most N images, a spread-out and repeatable sample")
     parser.add_argument("--workers", type=int, metavar="N", help="processes that decode; by default one for each core")
@@ -110,13 +110,14 @@ def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Outpu
     summary = dataset.summary()
     lines = _dataset_lines(dataset, summary)
     content = {"name": dataset.name, **_content(dataset, summary)}
-    for file, save, what in (
-        (options.problems, dataset.save_problems, "unreadable files"),
-        (options.duplicates, dataset.save_duplicates, "images with exact copies"),
+    for file, write, what in (
+        (options.problems, dataset.write_problems, "unreadable files"),
+        (options.duplicates, dataset.write_duplicates, "images with exact copies"),
     ):
         if file is not None:
             try:
-                count = save(file)
+                with file.open("w", newline="", encoding="utf-8") as stream:
+                    count = write(stream)
             except OSError as error:
                 raise CrlcError(f"{file} cannot be written: {error.strerror}. Choose another place.") from None
             lines.append(f"Wrote {count:,} {what} to {file}.")
@@ -134,14 +135,11 @@ def run_relink(options: argparse.Namespace, workspace: Workspace, output: Output
     """Point a data set to the new place of its originals."""
     report = workspace.relink(options.name, options.path)
     missing = report.expected - report.found
-    lines = [
-        f"{options.name} now comes from {printable(report.location)}: {report.found:,} of {report.expected:,} images found."
-    ]
+    place = printable(report.location)
+    lines = [f"{options.name} now comes from {place}: {report.found:,} of {report.expected:,} images found."]
     if missing:
-        lines.append(
-            f"{missing:,} are not there; `crlc import {printable(report.location)}` brings the data set up to date."
-        )
-    output.result({"dataset": options.name, **asdict(report)}, lines)
+        lines.append(f"{missing:,} are not there; `crlc import {place}` brings the data set up to date.")
+    output.result({"dataset": options.name, **asdict(report), "location": place}, lines)
     return 0
 
 
@@ -211,10 +209,8 @@ def _import_lines(dataset: ImageDataset, report: ImportReport, summary: DatasetS
 
 
 def _dataset_lines(dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
-    stored = megabytes(summary.pixel_bytes)
-    lines = [
-        f"{dataset.name}: {summary.readable:,} images at {_sizes(summary.sizes)}, {stored} of pixels, from {_place(dataset)}."
-    ]
+    stored = f"{_sizes(summary.sizes)} ({megabytes(summary.pixel_bytes)})"
+    lines = [f"{dataset.name}: {summary.readable:,} images at {stored}, from {_place(dataset)}."]
     if not summary.complete:
         lines.append(
             f"The import was interrupted, {summary.pending:,} images are not decoded yet. "

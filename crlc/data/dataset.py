@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from crlc.config import ImportOptions
 from crlc.data.manifest import ImageRecord, Manifest
@@ -82,13 +83,22 @@ class ImageDataset:
         self.folder = folder
         self.info = DatasetInfo.load(folder)
 
+    def __eq__(self, other: object) -> bool:
+        """Readers are equal while folder and description are."""
+        return isinstance(other, ImageDataset) and (self.folder, self.info) == (other.folder, other.info)
+
+    def __hash__(self) -> int:
+        """Equal readers have equal hashes."""
+        return hash((self.folder, self.info))
+
     @property
     def name(self) -> str:
         """The name people gave it."""
         return self.info.name
 
+    @cached_property
     def source(self) -> Source:
-        """The originals, if they are still where they were.
+        """The originals, if they are still where they were; opened once.
 
         Raises:
             SourceError: they are not.
@@ -142,31 +152,30 @@ class ImageDataset:
                 return record
         raise NotFoundError(f"{self.name} has no image {image_id}.")
 
-    def first_ids(self, count: int) -> list[int]:
-        """Ids of a few readable images, spread over the data set."""
+    def sample(self, count: int) -> list[ImageRecord]:
+        """A few readable images, spread over the data set."""
         with Manifest(self.folder) as manifest:
-            return manifest.spread_ids(count)
+            return manifest.sample(count)
 
-    def save_problems(self, file: Path) -> int:
-        """Write the unreadable files with their reasons to a CSV; returns how many."""
+    def write_problems(self, stream: TextIO) -> int:
+        """Write the unreadable files with their reasons as CSV; returns how many."""
         with Manifest(self.folder) as manifest:
             records = manifest.records("status = 'unreadable'", order="path")
-            return _save_csv(file, ("path", "bytes", "reason"), ((r.path, r.bytes, r.reason) for r in records))
+            return _write_csv(stream, ("path", "bytes", "reason"), ((r.path, r.bytes, r.reason) for r in records))
 
-    def save_duplicates(self, file: Path) -> int:
-        """Write all images that have exact copies to a CSV, copies together; returns how many."""
+    def write_duplicates(self, stream: TextIO) -> int:
+        """Write all images that have exact copies as CSV, copies together; returns how many."""
         with Manifest(self.folder) as manifest:
             repeated = "SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1"
             records = manifest.records(f"status = 'ok' AND hash IN ({repeated})", order="hash, path")
-            return _save_csv(file, ("path", "bytes", "hash"), ((r.path, r.bytes, r.hash) for r in records))
+            return _write_csv(stream, ("path", "bytes", "hash"), ((r.path, r.bytes, r.hash) for r in records))
 
 
-def _save_csv(file: Path, header: tuple[str, ...], rows: Iterator[tuple[str, int, str | None]]) -> int:
+def _write_csv(stream: TextIO, header: tuple[str, ...], rows: Iterator[tuple[str, int, str | None]]) -> int:
+    writer = csv.writer(stream)
+    writer.writerow(header)
     count = 0
-    with file.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(header)
-        for path, size, text in rows:
-            writer.writerow((spreadsheet_safe(printable(path)), size, text))
-            count += 1
+    for path, size, text in rows:
+        writer.writerow((spreadsheet_safe(printable(path)), size, text))
+        count += 1
     return count

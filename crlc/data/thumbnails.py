@@ -1,8 +1,9 @@
-"""Small JPEGs for people to look at, with the original's aspect."""
+"""Small pictures for people to look at, with the original's aspect."""
 
 from __future__ import annotations
 
 import io
+from typing import NamedTuple
 
 from PIL import Image
 
@@ -12,10 +13,19 @@ from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
 
 _JPEG_QUALITY = 85
+_TINY = 64
+"""Up to that many pixels a side a PNG is small too, and shows every pixel as it is."""
 
 
-def thumbnail(dataset: ImageDataset, image_id: int, side: int) -> bytes:
-    """One image as a JPEG, no side longer than `side`.
+class Thumbnail(NamedTuple):
+    """An encoded picture, ready to be sent."""
+
+    content: bytes
+    media_type: str
+
+
+def thumbnail(dataset: ImageDataset, image_id: int, side: int) -> Thumbnail:
+    """One image, no side longer than `side`; small originals are not enlarged.
 
     It comes from the original; from the pixel store, as a square, when the original is away.
 
@@ -24,11 +34,14 @@ def thumbnail(dataset: ImageDataset, image_id: int, side: int) -> bytes:
     """
     record = dataset.record(image_id)
     try:
-        image = decode_fitted(dataset.source().read(record.path), side)
+        image = decode_fitted(dataset.source.read(record.path), side)
     except (SourceError, UnreadableError):
         store = dataset.pixels()
         image = Image.fromarray(store.read([image_id])[0])
         image.thumbnail((side, side))
     stream = io.BytesIO()
+    if max(image.size) <= _TINY:
+        image.save(stream, "PNG")
+        return Thumbnail(stream.getvalue(), "image/png")
     image.save(stream, "JPEG", quality=_JPEG_QUALITY)
-    return stream.getvalue()
+    return Thumbnail(stream.getvalue(), "image/jpeg")

@@ -8,7 +8,6 @@ import re
 import shutil
 import unicodedata
 import uuid
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +19,7 @@ from crlc.config import ImportOptions
 from crlc.data.dataset import INFO_FILE, DatasetInfo, ImageDataset
 from crlc.data.decode_worker import content_hash
 from crlc.data.importer import Importer, ImportReport
-from crlc.data.manifest import ImageRecord, Manifest
+from crlc.data.manifest import Manifest
 from crlc.data.sources import Source, UnreadableError, open_source
 from crlc.errors import CrlcError, NotFoundError, SourceError, UsageError, disk_full_explained
 from crlc.files import writer_lock
@@ -228,7 +227,7 @@ def _count_found(manifest: Manifest, source: Source) -> int:
 
 def _compare_contents(manifest: Manifest, source: Source) -> None:
     """Files of the right name and length may still be others: look into some."""
-    for record in _sample(manifest):
+    for record in manifest.sample(_HASHED_ON_RELINK):
         try:
             digest = content_hash(source.read(record.path)).hex()
         except UnreadableError:
@@ -238,8 +237,3 @@ def _compare_contents(manifest: Manifest, source: Source) -> None:
                 f"{printable(record.path)} in {source.location} is another picture than the one imported. "
                 "Nothing was changed; import that folder under a --name of its own."
             )
-
-
-def _sample(manifest: Manifest) -> Iterator[ImageRecord]:
-    for image_id in manifest.spread_ids(_HASHED_ON_RELINK):
-        yield from manifest.records("id = ?", (image_id,))

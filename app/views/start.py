@@ -1,0 +1,138 @@
+"""Start: bring images in, and see the data sets there are."""
+
+from __future__ import annotations
+
+from html import escape
+from io import StringIO
+
+import streamlit as st
+
+from app.routes import image_url
+from crlc.cli.output import describe, duration
+from crlc.data.dataset import DatasetSummary, ImageDataset
+from crlc.errors import CrlcError
+from crlc.names import printable
+from crlc.progress import Progress
+from crlc.workspace import Workspace
+
+_SAMPLES = 12
+_THUMBNAIL_SIDE = 160
+_SHOWN_REASONS = 6
+
+
+def show() -> None:
+    """The page."""
+    workspace = Workspace()
+    st.title("CRLC Studio")
+    st.markdown("Find the groups in a folder of images nobody has labelled.")
+    given = _ask_for_source()
+    if given:
+        _import(workspace, given)
+    names = workspace.dataset_names()
+    if not names:
+        st.info("No images here yet. Enter the path of a folder above, or try the digits.")
+        return
+    st.subheader("Data sets")
+    for name in names:
+        _show_dataset(workspace, name)
+    st.caption(f"Workspace: {workspace.root}")
+
+
+def _ask_for_source() -> str | None:
+    """What the person wants to import now, if anything."""
+    with st.form("import", border=False):
+        path_box, import_button, digits_button = st.columns([6, 1.2, 1.5], vertical_alignment="bottom")
+        path = path_box.text_input(
+            "Folder of images",
+            placeholder="for example /home/me/photos",
+            help="Everything below the folder is looked at. A .zip, an .npz or a .csv of paths will do as well. "
+            "Your files are only read, never moved or changed.",
+        )
+        wants_import = import_button.form_submit_button("Import", type="primary", width="stretch")
+        wants_digits = digits_button.form_submit_button("Try the digits", width="stretch")
+    if wants_digits:
+        return "digits"
+    if wants_import and not path.strip():
+        st.warning("Enter the path of a folder first.")
+    return path.strip() if wants_import else None
+
+
+def _import(workspace: Workspace, given: str) -> None:
+    bar = st.progress(0.0, text="Listing")
+
+    def report(progress: Progress) -> None:
+        bar.progress(progress.done / progress.total if progress.total else 0.0, text=describe(progress))
+
+    try:
+        dataset, outcome = workspace.import_dataset(given, report=report)
+    except CrlcError as error:
+        bar.empty()
+        st.error(str(error))
+        return
+    bar.empty()
+    st.success(f"{dataset.name}: {outcome.readable:,} images in {duration(outcome.seconds)}.")
+
+
+def _show_dataset(workspace: Workspace, name: str) -> None:
+    with st.container(border=True):
+        try:
+            dataset = workspace.dataset(name)
+            summary = dataset.summary()
+        except CrlcError as error:
+            st.markdown(f"**{name}**")
+            st.error(str(error))
+            return
+        st.html(f"<b style='font-size:1.1rem'>{escape(name)}</b> &nbsp; {escape(_facts(summary))}")
+        _show_samples(dataset)
+        st.caption(_place(dataset))
+        _show_problems(dataset, summary)
+
+
+def _facts(summary: DatasetSummary) -> str:
+    facts = [f"{summary.readable:,} images", " and ".join(f"{size} px" for size in summary.sizes)]
+    if summary.classes:
+        facts.append(f"{len(summary.classes)} classes known")
+    if summary.duplicates:
+        facts.append(f"{summary.duplicates:,} exact copies")
+    if not summary.complete:
+        facts.append("import interrupted: import it again to carry on")
+    return " · ".join(filter(None, facts))
+
+
+def _place(dataset: ImageDataset) -> str:
+    if dataset.info.source_kind == "builtin":
+        return "comes with scikit-learn" if dataset.name == "digits" else "built in"
+    return printable(dataset.info.location)
+
+
+def _show_samples(dataset: ImageDataset) -> None:
+    """A strip of images; small ones are enlarged without blurring, so that a pixel stays a pixel."""
+    images = "".join(
+        f"<img src='{escape(image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_SIDE))}' "
+        "loading='lazy' alt='' style='height:84px;min-width:42px;max-width:168px;object-fit:cover;border-radius:4px;"
+        f"background:#8882;image-rendering:{'pixelated' if (record.height or 0) < _THUMBNAIL_SIDE // 3 else 'auto'}'>"
+        for record in dataset.sample(_SAMPLES)
+    )
+    st.html(f"<div style='display:flex;gap:6px;height:84px;overflow:hidden'>{images}</div>")
+
+
+def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
+    count = sum(summary.unreadable.values())
+    if not count:
+        return
+    with st.expander(f"{count:,} files could not be read"):
+        for reason, number in list(summary.unreadable.items())[:_SHOWN_REASONS]:
+            st.text(f"{number:,} x {reason}")
+        st.download_button(
+            "Download the list",
+            data=lambda: _problems_csv(dataset),
+            file_name=f"{dataset.name}-problems.csv",
+            mime="text/csv",
+            key=f"problems-{dataset.name}",
+        )
+
+
+def _problems_csv(dataset: ImageDataset) -> str:
+    stream = StringIO()
+    dataset.write_problems(stream)
+    return stream.getvalue()
