@@ -16,7 +16,7 @@ from crlc.cli.output import Output, megabytes
 from crlc.config import available_cores
 from crlc.workspace import Workspace
 
-_PACKAGES = (
+PACKAGES = (
     "torch", "torchvision", "faiss-cpu", "filelock", "numpy", "pillow", "platformdirs", "plotly", "psutil",
     "scikit-learn", "starlette", "streamlit", "umap-learn", "uvicorn",
 )  # fmt: skip
@@ -25,7 +25,7 @@ _LITTLE_SPACE = 2_000_000_000
 
 def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Report; exit code 1 when something is missing."""
-    versions = {name: _version(name) for name in _PACKAGES}
+    versions = {name: _version(name) for name in PACKAGES}
     problems = [
         f"{name} is not installed. Get it with: python -m pip install {name}"
         for name, version in versions.items()

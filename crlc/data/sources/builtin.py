@@ -118,8 +118,9 @@ def _fetch(torchvision_class: Callable[..., Any], name: str, downloads: Path, **
         with redirect_stdout(stderr):  # stdout belongs to --json
             return torchvision_class(root, download=True, **options)
     except (URLError, RuntimeError, OSError) as error:
+        reason = " ".join(str(error).split())
         raise SourceError(
-            f"{name} is not in {root} and could not be downloaded ({error}). Connect to the internet, or put "
+            f"{name} is not in {root} and could not be downloaded ({reason}). Connect to the internet, or put "
             f"torchvision's copy of it there, or name its folder with --downloads."
         ) from None
 

@@ -1,0 +1,59 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crlc.cli.main import main
+from crlc.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command printed and returned."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "workspace")
+
+
+@pytest.fixture
+def crlc(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """Run a command in this process, on the test's own workspace."""
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        code = main([*map(str, arguments), "--workspace", str(workspace.root)])
+        return Outcome(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def start_crlc(workspace: Workspace) -> Callable[..., subprocess.Popen[str]]:
+    """Start a command as a process of its own, on the test's own workspace."""
+
+    def start(*arguments: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        command = [*before, sys.executable, "-m", "crlc", *map(str, arguments), "--workspace", str(workspace.root)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return start
