@@ -1,6 +1,6 @@
 """Start CRLC Studio: `python run_app.py`. On the first start this sets everything up.
 
-Standard library only, and written so that every Python 3.5 or later can read it, to be able to say what
+Standard library only, and written so that every Python 3.6 or later can read it, to be able to say what
 is missing. The set-up half (`prepare_environment`) is used by `python -m tests` too.
 """
 
@@ -20,6 +20,7 @@ ENVIRONMENT = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
 SPACE_NEEDED = "about 7 GB (most of it torch; 2 GB where there is no CUDA build)"
+ALMOST_NOTHING = 20_000_000
 LOG_TAIL_BYTES = 200_000
 
 # What pip's log says, and what that means for a person. The first that fits is shown.
@@ -203,7 +204,7 @@ def make_environment(python):
     output = process.communicate()[0].decode("utf-8", "replace")
     if process.returncode == 0:
         return
-    if "ensurepip" in output and "No space" not in output:
+    if version_of(sys.executable, needed="ensurepip") is None:
         raise SetupError(
             "this Python lacks the modules that make environments. On Debian or Ubuntu: sudo apt install "
             "python3-venv. Otherwise install Python from python.org. ({})".format(sys.executable)
@@ -243,11 +244,13 @@ def log_tail(log):
 
 def explain(output, otherwise):
     """Say in one line what a failed command's output means."""
+    free = shutil.disk_usage(str(ROOT)).free
     for pattern, meaning in FAILURES:
-        if re.search(pattern, output, re.IGNORECASE):
+        # On a full disk the message itself may have found no room: the first entry is about that.
+        if re.search(pattern, output, re.IGNORECASE) or free < ALMOST_NOTHING:
             reason = meaning.format(
                 space=SPACE_NEEDED,
-                free="{:.1f} GB".format(shutil.disk_usage(str(ROOT)).free / 1e9),
+                free="{:.1f} GB".format(free / 1e9),
                 root=ROOT,
                 python="{}.{}".format(*sys.version_info[:2]),
             )

@@ -52,6 +52,7 @@ def _bound(port: int) -> socket:
             bound.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         bound.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
         bound.bind((HOST, port))
+        bound.listen()
     except OSError:
         bound.close()
         raise

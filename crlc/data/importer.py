@@ -32,7 +32,7 @@ _CHUNK = 32
 _WORTH_A_PROCESS = 64
 """Fewer images than that are decoded by the calling process: starting another takes longer."""
 
-_COMMIT_SECONDS = 2.0
+_COMMIT_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,12 @@ class Importer:
 
     def _make_room(self, manifest: Manifest, writers: list[PixelWriter], sizes: tuple[int, ...]) -> None:
         """Check the space, mend stores that were cut short, and make the files long enough."""
+        needed = 0
         for writer, size in zip(writers, sizes, strict=True):
             manifest.forget_pixels(size, from_id=writer.rows() + 1)
-        needed = manifest.count_to_decode(sizes) * sum(map(bytes_per_image, sizes))
+            # Rows that an interrupted import wrote but did not record take their space already.
+            total = (manifest.count_stored(size) + manifest.count_to_decode([size])) * bytes_per_image(size)
+            needed += max(0, total - writer.occupied())
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise DiskFullError(

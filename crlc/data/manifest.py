@@ -221,6 +221,10 @@ class Manifest:
         query = "SELECT id FROM images JOIN stored_pixels USING (id, hash) WHERE size = ? AND status = 'ok' ORDER BY id"
         return [number for (number,) in self.connection.execute(query, (size,))]
 
+    def count_stored(self, size: int) -> int:
+        """How many rows of the store of that size hold pixels, of whatever status."""
+        return int(self.connection.execute("SELECT COUNT(*) FROM stored_pixels WHERE size = ?", (size,)).fetchone()[0])
+
     def forget_pixels(self, size: int, *, from_id: int) -> None:
         """Note that the stored pixels of a size are gone from that id on, so that they are made again."""
         with self.transaction():

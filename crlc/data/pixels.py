@@ -64,6 +64,11 @@ class PixelWriter:
         """How many whole rows the file holds now."""
         return os.fstat(self._stream.fileno()).st_size // bytes_per_image(self._size)
 
+    def occupied(self) -> int:
+        """How many bytes of the disk the file takes: less than its length where it has holes."""
+        status = os.fstat(self._stream.fileno())
+        return int(getattr(status, "st_blocks", 0)) * 512 or status.st_size
+
     def reserve(self, rows: int) -> None:
         """Make the file long enough; the new part takes no space until it is written."""
         if self.rows() < rows:

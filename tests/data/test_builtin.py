@@ -110,7 +110,9 @@ def test_stl10_marks_its_unlabelled_images(tmp_path: Path, monkeypatch: pytest.M
         (folder / f"{stem}_y.bin").write_bytes(bytes(range(1, count + 1)))
     (folder / "class_names.txt").write_text("\n".join(["airplane", "bird", "car"]))
     for attribute in ("train_list", "test_list"):
-        listed = [[name, md5(folder / name)] for name, _ in getattr(datasets.STL10, attribute) if (folder / name).exists()]
+        listed = [
+            [name, md5(folder / name)] for name, _ in getattr(datasets.STL10, attribute) if (folder / name).exists()
+        ]
         monkeypatch.setattr(datasets.STL10, attribute, listed)
     source = open_source("stl10", tmp_path)
     entries = list(source.entries())

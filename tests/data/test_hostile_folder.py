@@ -20,7 +20,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file nam
 
 
 @pytest.fixture(scope="module")
-def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], dict[str, tuple[str, str | None]], Workspace]:
+def imported(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[dict[str, str], dict[str, tuple[str, str | None]], Workspace]:
     """What was expected, and for each path the status and reason that the import gave it."""
     base = tmp_path_factory.mktemp("hostile")
     folder = base / "pictures"
@@ -53,7 +55,7 @@ def test_every_other_file_has_a_reason_that_a_person_understands(imported):
 
 
 def test_the_list_of_problems_names_each_file_exactly_and_is_no_formula(imported, tmp_path: Path):
-    expected, found, workspace = imported
+    _, found, workspace = imported
     file = tmp_path / "problems.csv"
     with file.open("w", newline="", encoding="utf-8") as stream:
         workspace.dataset("pictures").write_problems(stream)

@@ -158,7 +158,9 @@ def test_classes_come_from_a_csv(workspace: Workspace, folder: Path):
         (None, "nor a CSV file that exists"),
     ],
 )
-def test_a_csv_of_classes_that_does_not_fit_is_refused(workspace: Workspace, folder: Path, text: str | None, words: str):
+def test_a_csv_of_classes_that_does_not_fit_is_refused(
+    workspace: Workspace, folder: Path, text: str | None, words: str
+):
     save_pictures(folder, 2)
     table = folder.parent / "classes.csv"
     if text is not None:
@@ -196,7 +198,8 @@ def test_imagenet_subsets_are_taken_by_name(workspace: Workspace, folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("imagenet10", 10), ("imagenet-dogs", 15), ("imagenet50", 50), ("imagenet100", 100), ("imagenet200", 200)]
+    ("name", "count"),
+    [("imagenet10", 10), ("imagenet-dogs", 15), ("imagenet50", 50), ("imagenet100", 100), ("imagenet200", 200)],
 )
 def test_subsets_have_their_number_of_classes(name: str, count: int):
     from crlc.data.classes import read_subset

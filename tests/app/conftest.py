@@ -1,0 +1,74 @@
+"""A running app and a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from crlc.workspace import Workspace
+from tests.conftest import ROOT
+
+ARTIFACTS = ROOT / "tests" / "artifacts"
+_CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@dataclass(frozen=True)
+class RunningApp:
+    url: str
+    workspace: Workspace
+    pid: int
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[RunningApp]:
+    """The real server, on an empty workspace of its own."""
+    workspace = Workspace(tmp_path / "workspace")
+    command = [sys.executable, "-m", "app", "--no-browser", "--workspace", str(workspace.root)]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("CRLC Studio is at http://127.0.0.1:"), line
+    yield RunningApp(line.split()[4], workspace, process.pid)
+    process.terminate()
+    assert process.wait(20) in (0, -15)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    executable = next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
+    if executable is None:
+        if os.environ.get("CI"):
+            pytest.fail("no Chromium on this machine: CI must install one")
+        pytest.skip("no Chromium or Chrome on this computer; install one to run the browser tests")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=list(_CHROMIUM_FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, app: RunningApp, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """A browser page on the app; what it showed last is kept as a picture."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.set_default_timeout(30_000)
+    page.goto(app.url)
+    yield page
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
+    page.close()

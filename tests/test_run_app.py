@@ -1,0 +1,215 @@
+"""`python run_app.py` on machines in every state, with a tiny project and tiny packages in place of torch."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import run_app
+from tests.conftest import ROOT
+
+APP = "import sys, thing\nprint('APP', thing.VERSION, sys.prefix, *sys.argv[1:])\n"
+
+
+def make_wheel(folder: Path, version: str, extra: str = "") -> None:
+    """A real wheel of a package `thing` with nothing in it but its version."""
+    folder.mkdir(exist_ok=True)
+    information = f"thing-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"thing-{version}-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("thing.py", f"VERSION = '{version}'\n")
+        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: thing\nVersion: {version}\n{extra}")
+        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{information}/RECORD", "")
+
+
+class Project:
+    """A copy of run_app.py with an app that only says which version of `thing` it found."""
+
+    def __init__(self, folder: Path, wheels: Path) -> None:
+        self.folder = folder
+        self.wheels = wheels
+        (folder / "app").mkdir(parents=True)
+        (folder / "app" / "__init__.py").touch()
+        (folder / "app" / "__main__.py").write_text(APP)
+        shutil.copy(ROOT / "run_app.py", folder)
+        self.require("thing>=1.0")
+
+    def require(self, *lines: str) -> None:
+        (self.folder / "requirements.txt").write_text("# what the app needs\n" + "\n".join(lines) + "\n")
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+        # Only the wheels that the test made can be installed, whatever this machine's pip is set up for.
+        settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+        return subprocess.Popen(
+            [sys.executable, str(self.folder / "run_app.py"), *arguments],
+            env={**kept, **settings, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder.parent,  # it must not matter where one starts it from
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str, **environment: str) -> tuple[int, str]:
+        process = self.start(*arguments, **environment)
+        output, _ = process.communicate(timeout=120)
+        return process.returncode, output
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    make_wheel(tmp_path / "wheels", "1.0")
+    return Project(tmp_path / "project", tmp_path / "wheels")
+
+
+def test_first_second_and_later_starts(project: Project):
+    code, output = project.run("--no-browser", "--port", "8599", "--workspace", "here")
+    assert code == 0, output
+    assert "Making an environment" in output
+    started = output.splitlines()[-1]
+    workspace = project.folder.parent / "here"
+    assert started == f"APP 1.0 {project.folder / '.venv'} --no-browser --port 8599 --workspace {workspace}"
+
+    code, output = project.run()
+    assert (code, output.splitlines()) == (0, [f"APP 1.0 {project.folder / '.venv'}"])
+
+    make_wheel(project.wheels, "2.0")
+    project.require("thing>=2.0")
+    code, output = project.run()
+    assert code == 0
+    assert "Making an environment" not in output
+    assert output.splitlines()[-1].startswith("APP 2.0")
+
+    (project.folder / ".venv" / "crlc-ready.json").write_text("{ half a file")
+    code, output = project.run()
+    assert code == 0
+    assert output.splitlines()[-1].startswith("APP 2.0")
+
+
+def test_an_interpreter_that_has_everything_is_used_as_it_is(project: Project):
+    project.require("pytest>=1.0", "hypothesis")
+    (project.folder / "app" / "__main__.py").write_text("import sys\nprint('APP', sys.prefix)\n")
+    code, output = project.run()
+    assert (code, output.strip()) == (0, f"APP {sys.prefix}")
+    assert not (project.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize("state", ["an empty folder", "a dead interpreter", "no pip"])
+def test_a_half_made_environment_is_not_trusted(project: Project, state: str):
+    python = project.folder / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    if state == "a dead interpreter":
+        os.symlink("/nowhere/python3", python)
+    if state == "no pip":
+        shutil.rmtree(project.folder / ".venv")
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(project.folder / ".venv")], check=True)
+    code, output = project.run()
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.parametrize("moment", ["Making an environment", "Installing"])
+def test_a_set_up_that_was_killed_carries_on(project: Project, moment: str):
+    process = project.start()
+    for line in process.stdout:
+        if line.startswith(moment):
+            break
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    code, output = project.run()
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+def test_two_starts_at_once_set_up_once(project: Project):
+    first = project.start()
+    assert first.stdout.readline().startswith("Making an environment")
+    second = project.start()
+    outputs = [process.communicate(timeout=120)[0] for process in (first, second)]
+    assert [output.splitlines()[-1].startswith("APP 1.0") for output in outputs] == [True, True]
+    assert "waiting for it" in outputs[1]
+    assert "Installing" not in outputs[1]
+
+
+def one_line_error(output: str) -> str:
+    last = output.rstrip().splitlines()[-1]
+    assert last.startswith("error: setting up failed: ")
+    assert last.endswith("The next start carries on.")
+    assert "Traceback" not in output
+    return last
+
+
+def test_offline(project: Project):
+    online = {
+        "PIP_NO_INDEX": "0",
+        "PIP_FIND_LINKS": "",
+        "PIP_RETRIES": "0",
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    }
+    code, output = project.run(**online)
+    assert code == 1
+    assert "the package server cannot be reached" in one_line_error(output)
+    assert project.run()[1].splitlines()[-1].startswith("APP 1.0")
+
+
+def test_no_package_for_this_python(project: Project):
+    make_wheel(project.wheels, "3.0", "Requires-Python: >=4\n")
+    project.require("thing>=3.0")
+    code, output = project.run()
+    assert code == 1
+    version = "{}.{}".format(*sys.version_info[:2])
+    assert f"a package has no version for Python {version}, which may be too old or too new" in one_line_error(output)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"mounting a small disk needs root's rights: {mounted.stderr.decode().strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs tmpfs")
+def test_a_full_disk(small_disk: Path, tmp_path: Path):
+    make_wheel(tmp_path / "wheels", "1.0")
+    code, output = Project(small_disk / "project", tmp_path / "wheels").run()
+    assert code == 1
+    assert "the disk is full: about 7 GB" in one_line_error(output)
+
+
+def test_a_python_that_is_too_old_is_told_so():
+    # The file must be readable for Pythons that are too old to run the rest.
+    ast.parse((ROOT / "run_app.py").read_text(encoding="utf-8"), feature_version=(3, 6))
+    with pytest.raises(run_app.SetupError, match=r"needs Python 3\.11 or later; this is 3\.10"):
+        run_app.check_python((3, 10, 4))
+    run_app.check_python((3, 11))
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [("2.10.0+cu128", (2, 10)), ("1.0", (1,)), ("", ()), ("2.0rc1", (2,)), ("26.1", (26, 1))],
+)
+def test_versions_are_compared_by_their_numbers(version: str, numbers: tuple[int, ...]):
+    assert run_app.release(version) == numbers
+
+
+def test_torch_is_not_pinned_to_a_build():
+    lines = run_app.requirement_lines(ROOT / "requirements.txt")
+    assert {"torch", "torchvision"} <= set(lines)
+    assert all(">=" in line for line in lines if line not in ("torch", "torchvision"))
