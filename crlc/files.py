@@ -31,8 +31,14 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     _flush_folder(path.parent)
 
 
-def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
+def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any]:
     """Read a JSON file that `write_json` wrote with `"kind"` and `"version"` in it.
+
+    Args:
+        path: the file.
+        kind: what it must say it is.
+        version: the format that this program knows.
+        advice: what to do when it cannot be read.
 
     Raises:
         DamagedError: not JSON, another kind of file, or a version this program does not know.
@@ -40,11 +46,11 @@ def read_json(path: Path, kind: str, version: int) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DamagedError(f"{path} is missing. Import the data set again.") from None
+        raise DamagedError(f"{path} is missing. {advice}") from None
     except (ValueError, OSError) as error:
-        raise DamagedError(f"{path} cannot be read ({error}). Import the data set again.") from None
+        raise DamagedError(f"{path} cannot be read ({error}). {advice}") from None
     if not isinstance(content, dict) or content.get("kind") != kind:
-        raise DamagedError(f"{path} is not a {kind} file of CRLC Studio. Move it out of the workspace.")
+        raise DamagedError(f"{path} is not a {kind} file of CRLC Studio. {advice}")
     if content.get("version") != version:
         raise DamagedError(
             f"{path} has format version {content.get('version')!r}; this program knows {version}. "

@@ -7,6 +7,7 @@ from io import StringIO
 
 import streamlit as st
 
+from app.components.plain import show_caption, show_error, show_text
 from app.routes import image_url
 from crlc.cli.output import describe, duration
 from crlc.data.dataset import DatasetSummary, ImageDataset
@@ -26,8 +27,11 @@ def show() -> None:
     st.title("CRLC Studio")
     st.markdown("Find the groups in a folder of images nobody has labelled.")
     given = _ask_for_source()
-    if given:
-        _import(workspace, given)
+    with st.container():  # always there, so that what is below keeps its place and its state
+        if given == "":
+            st.warning("Enter the path of a folder first.")
+        elif given is not None:
+            _import(workspace, given)
     names = workspace.dataset_names()
     if not names:
         st.info("No images here yet. Enter the path of a folder above, or try the digits.")
@@ -35,11 +39,11 @@ def show() -> None:
     st.subheader("Data sets")
     for name in names:
         _show_dataset(workspace, name)
-    st.caption(f"Workspace: {workspace.root}")
+    show_caption(f"Workspace: {workspace.root}")
 
 
 def _ask_for_source() -> str | None:
-    """What the person wants to import now, if anything."""
+    """What the person wants to import now; an empty path if they forgot it, `None` if nothing."""
     with st.form("import", border=False):
         path_box, import_button, digits_button = st.columns([6, 1.2, 1.5], vertical_alignment="bottom")
         path = path_box.text_input(
@@ -52,8 +56,6 @@ def _ask_for_source() -> str | None:
         wants_digits = digits_button.form_submit_button("Try the digits", width="stretch")
     if wants_digits:
         return "digits"
-    if wants_import and not path.strip():
-        st.warning("Enter the path of a folder first.")
     return path.strip() if wants_import else None
 
 
@@ -67,7 +69,7 @@ def _import(workspace: Workspace, given: str) -> None:
         dataset, outcome = workspace.import_dataset(given, report=report)
     except CrlcError as error:
         bar.empty()
-        st.error(str(error))
+        show_error(str(error))
         return
     bar.empty()
     st.success(f"{dataset.name}: {outcome.readable:,} images in {duration(outcome.seconds)}.")
@@ -79,12 +81,12 @@ def _show_dataset(workspace: Workspace, name: str) -> None:
             dataset = workspace.dataset(name)
             summary = dataset.summary()
         except CrlcError as error:
-            st.markdown(f"**{name}**")
-            st.error(str(error))
+            show_text(name)
+            show_error(str(error))
             return
         st.html(f"<b style='font-size:1.1rem'>{escape(name)}</b> &nbsp; {escape(_facts(summary))}")
         _show_samples(dataset)
-        st.caption(_place(dataset))
+        show_caption(_place(dataset))
         _show_problems(dataset, summary)
 
 
@@ -121,13 +123,14 @@ def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     if not count:
         return
     with st.expander(f"{count:,} files could not be read"):
-        for reason, number in list(summary.unreadable.items())[:_SHOWN_REASONS]:
-            st.text(f"{number:,} x {reason}")
+        reasons = list(summary.unreadable.items())[:_SHOWN_REASONS]
+        show_text("\n".join(f"{number:,} x {reason}" for reason, number in reasons))
         st.download_button(
             "Download the list",
             data=lambda: _problems_csv(dataset),
             file_name=f"{dataset.name}-problems.csv",
             mime="text/csv",
+            on_click="ignore",
             key=f"problems-{dataset.name}",
         )
 

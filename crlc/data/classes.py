@@ -44,12 +44,12 @@ def assign_classes(manifest: Manifest, source: Source, option: str) -> int | Non
     """
     sql = manifest.connection
     with manifest.transaction():
-        sql.execute("UPDATE images SET class = NULL")
+        sql.execute("UPDATE images SET class = NULL WHERE class IS NOT NULL")
         if option == "none":
             return None
         if option not in ("auto", "folders"):
             return _from_table(manifest, source, ImageTable(option))
-        sql.execute("UPDATE images SET class = scan.class FROM scan WHERE images.path = scan.path")
+        sql.execute("UPDATE images SET class = s.class FROM scan s WHERE images.path = s.path AND s.class IS NOT NULL")
         if source.has_folders:
             _from_folders(manifest, forced=option == "folders")
     return None

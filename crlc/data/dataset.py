@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from crlc.config import ImportOptions
-from crlc.data.manifest import ImageRecord, Manifest
-from crlc.data.pixels import PixelStore, stored_sizes
-from crlc.data.sources import Source, open_source
+from crlc.data.manifest import DAMAGED_ADVICE, ImageRecord, Manifest
+from crlc.data.pixel_store import PixelStore
+from crlc.data.pixels import stored_sizes
+from crlc.data.sources import Source
+from crlc.data.sources.opening import open_source
 from crlc.errors import DamagedError, NotFoundError, SourceError
 from crlc.files import read_json, write_json
 from crlc.names import printable, spreadsheet_safe
@@ -47,12 +49,12 @@ class DatasetInfo:
         Raises:
             DamagedError: it cannot be read.
         """
-        content = read_json(folder / INFO_FILE, _KIND, _VERSION)
+        content = read_json(folder / INFO_FILE, _KIND, _VERSION, DAMAGED_ADVICE)
         try:
             fields = {name: content[name] for name in cls.__dataclass_fields__}
             return cls(**{**fields, "options": ImportOptions(**content["options"])})
         except (KeyError, TypeError) as error:
-            raise DamagedError(f"{folder / INFO_FILE} lacks or misspells {error}. Import the data set again.") from None
+            raise DamagedError(f"{folder / INFO_FILE} lacks or misspells {error}. {DAMAGED_ADVICE}") from None
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,15 @@ import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from crlc.data.sources.base import RawImage, UnreadableError
-
-Pixels = NDArray[np.uint8]
+from crlc.data.sources import RawImage, UnreadableError
 
 _DRAFT_FACTOR = 2
 """A JPEG is decoded at a fraction of its size, but never at less than twice what is asked for."""
 
-_COMMON_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
+_COMMON_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM")
 # EPS and WMF run other programs, the rest only announce a format they cannot decode.
 _REFUSED_FORMATS = frozenset({"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"})
 _EXIF_ORIENTATION = 0x0112
@@ -50,7 +45,7 @@ _KNOWN_FOREIGN = (
 )
 
 
-def decode(raw: RawImage, sizes: Sequence[int]) -> tuple[tuple[int, int], list[Pixels]]:
+def decode(raw: RawImage, sizes: Sequence[int]) -> tuple[tuple[int, int], list[Image.Image]]:
     """Decode one image and cut its centre square at each of the sizes.
 
     Args:
@@ -58,7 +53,7 @@ def decode(raw: RawImage, sizes: Sequence[int]) -> tuple[tuple[int, int], list[P
         sizes: sides of the squares wanted, in pixels.
 
     Returns:
-        The upright image's width and height, and one (size, size, 3) array for each size.
+        The upright image's width and height, and one square RGB image for each size.
 
     Raises:
         UnreadableError: with the reason that people see.
@@ -88,11 +83,14 @@ def image_size(raw: RawImage) -> tuple[int, int]:
 
 def open_image(raw: RawImage) -> Image.Image:
     """Open without decoding; the formats are those Pillow reads by itself."""
-    if isinstance(raw, np.ndarray):
+    if not isinstance(raw, bytes):
         return Image.fromarray(raw[..., 0] if raw.shape[2:] == (1,) else raw)
     if not raw:
         raise UnreadableError("the file is empty")
-    return Image.open(io.BytesIO(raw), formats=_formats())
+    try:
+        return Image.open(io.BytesIO(raw), formats=_COMMON_FORMATS)
+    except UnidentifiedImageError:
+        return Image.open(io.BytesIO(raw), formats=_other_formats())
 
 
 @contextmanager
@@ -136,10 +134,10 @@ def _foreign(start: bytes) -> str:
 
 
 @cache
-def _formats() -> tuple[str, ...]:
-    """Pillow asks the formats in turn, so those that people have come first."""
+def _other_formats() -> tuple[str, ...]:
+    """Every other format that Pillow knows; loading them all takes longer than many images do."""
     Image.init()
-    return tuple(dict.fromkeys((*_COMMON_FORMATS, *(name for name in Image.ID if name not in _REFUSED_FORMATS))))
+    return tuple(name for name in Image.ID if name not in _REFUSED_FORMATS)
 
 
 def _load(image: Image.Image, side: int) -> int:
@@ -157,7 +155,7 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode in ("L", "RGB") and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":
-        return Image.fromarray(_scaled_to_eight_bits(np.asarray(image)))
+        return _scaled_to_eight_bits(image)
     if image.mode == "1":
         return image.convert("L")
     if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
@@ -165,8 +163,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _scaled_to_eight_bits(values: NDArray[Any]) -> Pixels:
+def _scaled_to_eight_bits(image: Image.Image) -> Image.Image:
     """16-bit grey by its full range, fractions of 1 by theirs, anything else by its own extremes."""
+    import numpy as np
+
+    values = np.asarray(image)
     numbers = np.nan_to_num(values.astype(np.float64), posinf=0.0, neginf=0.0)
     lowest, highest = float(numbers.min()), float(numbers.max())
     if values.dtype.kind == "f" and lowest >= 0 and highest <= 1:
@@ -174,10 +175,10 @@ def _scaled_to_eight_bits(values: NDArray[Any]) -> Pixels:
     elif lowest >= 0 and highest <= _SIXTEEN_BIT_MAX and values.dtype.kind != "f":
         lowest, highest = 0.0, float(_SIXTEEN_BIT_MAX)
     scaled = (numbers - lowest) * (255 / max(highest - lowest, np.finfo(np.float64).tiny))
-    return np.rint(scaled).clip(0, 255).astype(np.uint8)
+    return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
 
 
-def _centre_square(image: Image.Image, size: int, orientation: int) -> Pixels:
+def _centre_square(image: Image.Image, size: int, orientation: int) -> Image.Image:
     """Short side to `size`, centre crop, in one resampling; turned upright last, when it is small.
 
     The box is not rounded to pixels, so turning before or after gives the same square.
@@ -189,7 +190,7 @@ def _centre_square(image: Image.Image, size: int, orientation: int) -> Pixels:
     square = image
     if image.size != (size, size):
         square = image.resize((size, size), Image.Resampling.BICUBIC, box, reducing_gap=float(_DRAFT_FACTOR))
-    return np.asarray(_turned(_flat(square), orientation))
+    return _turned(_flat(square), orientation)
 
 
 def _turned(image: Image.Image, orientation: int) -> Image.Image:
@@ -201,4 +202,4 @@ def _flat(image: Image.Image) -> Image.Image:
     if image.mode == "RGBA":
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")

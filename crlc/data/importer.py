@@ -16,9 +16,10 @@ from typing import Any
 from crlc.config import ImportOptions
 from crlc.data.classes import assign_classes, check_classes_option, read_subset
 from crlc.data.decode import image_size
-from crlc.data.decode_worker import DecodeJob, HashJob
-from crlc.data.manifest import Decoded, Manifest
-from crlc.data.pixels import PixelWriter, bytes_per_image, mark_complete, stored_sizes
+from crlc.data.decode_worker import Decoded, DecodeJob, HashJob
+from crlc.data.manifest import Manifest
+from crlc.data.pixel_store import mark_complete
+from crlc.data.pixels import PixelWriter, bytes_per_image, stored_sizes
 from crlc.data.reconcile import Fates, Reconciliation
 from crlc.data.sources import Entry, Source, UnreadableError
 from crlc.data.worker_pool import WorkerDiedError, WorkerPool, WorkerStartError
@@ -28,11 +29,12 @@ from crlc.progress import ProgressCallback, Stage, no_progress
 
 STANDARD_SIZES = (16, 32, 64, 96)
 _SAMPLED_FOR_SIZE = 32
-_CHUNK = 32
+_CHUNK = 16
 _WORTH_A_PROCESS = 64
 """Fewer images than that are decoded by the calling process: starting another takes longer."""
 
-_COMMIT_SECONDS = 1.0
+_COMMIT_SECONDS = 0.25
+"""Often, so that the disk writes while the processors decode, and little is left to write at the end."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,19 @@ class Importer:
         started = time.monotonic()
         classes = self.options.classes or "auto"
         check_classes_option(classes, self.source)
-        with Manifest(self.folder, create=True) as manifest:
-            reconciliation = self._compare(manifest)
+        with Manifest(self.folder, create=True) as manifest, WorkerPool(self.options.processes) as pool:
+            if self.options.processes > 1 and manifest.last_id() == 0:
+                pool.warm_up()  # while the source is listed
+            reconciliation = self._compare(manifest, pool)
             sizes = self._choose_sizes(manifest)
             fates = reconciliation.apply()
-            self._decode(manifest, sizes)
+            self._decode(manifest, sizes, pool)
             self._require_images(manifest)
             unmatched = assign_classes(manifest, self.source, classes)
             for size in sizes:
                 mark_complete(self.folder, size, manifest.last_id())
-            manifest.set_complete(complete=True)
+            with manifest.transaction():
+                manifest.set_complete(complete=True)
             return ImportReport(
                 fates=fates,
                 readable=manifest.count("ok"),
@@ -93,7 +98,7 @@ class Importer:
 
     # ---- listing and comparing
 
-    def _compare(self, manifest: Manifest) -> Reconciliation:
+    def _compare(self, manifest: Manifest, pool: WorkerPool) -> Reconciliation:
         reconciliation = Reconciliation(manifest)
         found = reconciliation.add(self._wanted_entries(), self.options.limit)
         if not found:
@@ -101,7 +106,7 @@ class Importer:
         reconciliation.match_unchanged()
         if reconciliation.needs_hashes():
             stage = Stage("Looking for changes", reconciliation.count_unmatched(), self.report)
-            for chunk, hashes in self._work(HashJob(self.source), reconciliation.unmatched(_CHUNK), stage):
+            for chunk, hashes in self._work(HashJob(self.source), reconciliation.unmatched(_CHUNK), stage, pool):
                 reconciliation.set_hashes([(path, None) for path in chunk] if hashes is None else hashes)
                 stage.advance(len(chunk))
             stage.finish()
@@ -170,7 +175,7 @@ class Importer:
         usual = sorted(shorts)[len(shorts) // 2] if shorts else STANDARD_SIZES[-1]
         return next((size for size in STANDARD_SIZES if size >= usual), STANDARD_SIZES[-1])
 
-    def _decode(self, manifest: Manifest, sizes: tuple[int, ...]) -> None:
+    def _decode(self, manifest: Manifest, sizes: tuple[int, ...], pool: WorkerPool) -> None:
         writers = [PixelWriter(self.folder, size) for size in sizes]
         try:
             self._make_room(manifest, writers, sizes)
@@ -178,7 +183,7 @@ class Importer:
             job = DecodeJob(self.source, self.folder, sizes)
             waiting: list[Decoded] = []
             committed = time.monotonic()
-            for chunk, results in self._work(job, manifest.to_decode(sizes, _CHUNK), stage):
+            for chunk, results in self._work(job, manifest.to_decode(sizes, _CHUNK), stage, pool):
                 waiting += _crashed(chunk) if results is None else results
                 stage.advance(len(chunk))
                 if time.monotonic() - committed > _COMMIT_SECONDS:
@@ -214,7 +219,9 @@ class Importer:
         manifest.record_decoded(waiting, sizes)
         waiting.clear()
 
-    def _work(self, job: Any, chunks: Iterator[list[Any]], stage: Stage) -> Iterator[tuple[list[Any], Any]]:
+    def _work(
+        self, job: Any, chunks: Iterator[list[Any]], stage: Stage, pool: WorkerPool
+    ) -> Iterator[tuple[list[Any], Any]]:
         """Do chunks, here or in worker processes; the result is `None` for an item that kills its worker."""
         if self.options.processes == 1 or stage.total is None or stage.total < _WORTH_A_PROCESS:
             try:
@@ -224,15 +231,14 @@ class Importer:
                 job.close()
             return
         suspects: list[Any] = []
-        with WorkerPool(job, self.options.processes) as pool:
-            for chunk, answer in pool.run(chunks):
-                if isinstance(answer, WorkerDiedError):
-                    suspects += chunk
-                else:
-                    yield chunk, _sound(answer)
-            # One item of a chunk whose worker died may be the cause, or none: each gets a try alone.
-            for chunk, answer in pool.run(iter([[item] for item in suspects])):
-                yield chunk, None if isinstance(answer, WorkerDiedError) else _sound(answer)
+        for chunk, answer in pool.run(job, chunks):
+            if isinstance(answer, WorkerDiedError):
+                suspects += chunk
+            else:
+                yield chunk, _sound(answer)
+        # One item of a chunk whose worker died may be the cause, or none: each gets a try alone.
+        for chunk, answer in pool.run(job, iter([[item] for item in suspects])):
+            yield chunk, None if isinstance(answer, WorkerDiedError) else _sound(answer)
 
     def _require_images(self, manifest: Manifest) -> None:
         if manifest.count("ok"):

@@ -12,16 +12,18 @@ version in which the present content arrived: a result or label older than that 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from crlc.data.decode_worker import Decoded
 from crlc.errors import DamagedError
 from crlc.names import path_from_bytes
 
 FILE_NAME = "manifest.sqlite"
 _FORMAT = 1
+DAMAGED_ADVICE = "Remove the data set and import it again; the originals are untouched."
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE images (
@@ -60,17 +62,6 @@ class ImageRecord:
     content_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """What came of decoding one image: its size and hash, or the reason why not."""
-
-    id: int
-    hash: bytes | None
-    width: int | None = None
-    height: int | None = None
-    reason: str | None = None
-
-
 class Manifest:
     """An open manifest. Reading sees one consistent state; only the holder of the lock writes."""
 
@@ -82,7 +73,7 @@ class Manifest:
         """
         self.path = folder / FILE_NAME
         if not create and not self.path.exists():
-            raise DamagedError(f"{self.path} is missing. Import the data set again.")
+            raise DamagedError(f"{self.path} is missing. {DAMAGED_ADVICE}")
         self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=30)
         with self._damage_explained():
             self.connection.execute("PRAGMA journal_mode=WAL")
@@ -193,28 +184,26 @@ class Manifest:
         """How many images are still to be decoded."""
         return int(self.connection.execute(f"SELECT COUNT(*) FROM images WHERE {_undecoded(sizes)}").fetchone()[0])
 
-    def record_decoded(self, results: Iterable[Decoded], sizes: Sequence[int]) -> None:
+    def record_decoded(self, results: Sequence[Decoded], sizes: Sequence[int]) -> None:
         """Note what came of decoding; the caller has flushed the pixels to the disk before."""
         version = self.version + 1
+        good = [result for result in results if result.reason is None]
         with self.transaction():
-            for result in results:
-                if result.reason is not None:
-                    # A readable image whose original is away keeps the sizes it has.
-                    self.connection.execute(
-                        "UPDATE images SET status = 'unreadable', reason = ?, width = NULL, height = NULL "
-                        "WHERE id = ? AND status = 'pending'",
-                        (result.reason, result.id),
-                    )
-                    continue
-                self.connection.execute(
-                    "UPDATE images SET status = 'ok', reason = NULL, width = ?, height = ?, "
-                    "content_version = CASE WHEN hash IS ? THEN content_version ELSE ? END, hash = ? WHERE id = ?",
-                    (result.width, result.height, result.hash, version, result.hash, result.id),
-                )
-                self.connection.executemany(
-                    "INSERT OR REPLACE INTO stored_pixels VALUES (?, ?, ?)",
-                    [(size, result.id, result.hash) for size in sizes],
-                )
+            self.connection.executemany(
+                "UPDATE images SET status = 'ok', reason = NULL, width = ?, height = ?, "
+                "content_version = CASE WHEN hash IS ? THEN content_version ELSE ? END, hash = ? WHERE id = ?",
+                [(r.width, r.height, r.hash, version, r.hash, r.id) for r in good],
+            )
+            self.connection.executemany(
+                "INSERT OR REPLACE INTO stored_pixels VALUES (?, ?, ?)",
+                [(size, result.id, result.hash) for result in good for size in sizes],
+            )
+            # A readable image whose original is away keeps the sizes it has, so only pending ones change.
+            self.connection.executemany(
+                "UPDATE images SET status = 'unreadable', reason = ?, width = NULL, height = NULL "
+                "WHERE id = ? AND status = 'pending'",
+                [(result.reason, result.id) for result in results if result.reason is not None],
+            )
 
     def stored_ids(self, size: int) -> list[int]:
         """Ids of the readable images whose pixels are stored at that size, ascending."""
@@ -273,10 +262,7 @@ class Manifest:
             raise self._damaged(error) from None
 
     def _damaged(self, error: sqlite3.Error) -> DamagedError:
-        return DamagedError(
-            f"{self.path} cannot be read ({error}). "
-            "Remove the data set and import it again; the originals are untouched."
-        )
+        return DamagedError(f"{self.path} cannot be read ({error}). {DAMAGED_ADVICE}")
 
 
 def _undecoded(sizes: Sequence[int]) -> str:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from crlc.data.manifest import Manifest
 from crlc.data.sources import Entry
 from crlc.errors import SourceError
 from crlc.names import path_from_bytes, path_to_bytes, printable
 
+_BATCH = 1000
 _SCAN = """
 CREATE TEMP TABLE scan (
     path BLOB PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER, split TEXT, class TEXT, problem TEXT,
@@ -58,8 +60,9 @@ class Reconciliation:
         """
         self._sql.execute("BEGIN")
         try:
-            for entry in entries:
-                self._insert(entry)
+            remaining = iter(entries)
+            while batch := list(islice(remaining, _BATCH)):
+                self._insert(batch)
         finally:
             self._sql.execute("COMMIT")
         if limit is not None:
@@ -133,20 +136,26 @@ class Reconciliation:
                 "FROM scan WHERE fate = 'new' ORDER BY path",
                 (self._manifest.version + 1,),
             )
-            self._sql.execute("UPDATE images SET split = scan.split FROM scan WHERE images.path = scan.path")
+            self._sql.execute(
+                "UPDATE images SET split = s.split FROM scan s "
+                "WHERE images.path = s.path AND images.split IS NOT s.split"
+            )
         return fates
 
     # ---- inside
 
-    def _insert(self, entry: Entry) -> None:
-        path = path_to_bytes(entry.path)
-        cursor = self._sql.execute(
+    def _insert(self, entries: list[Entry]) -> None:
+        cursor = self._sql.executemany(
             "INSERT OR IGNORE INTO scan (path, bytes, mtime_ns, split, class, problem) VALUES (?, ?, ?, ?, ?, ?)",
-            (path, entry.bytes, entry.mtime_ns, entry.split, entry.class_name, entry.problem),
+            [(path_to_bytes(e.path), e.bytes, e.mtime_ns, e.split, e.class_name, e.problem) for e in entries],
         )
-        if cursor.rowcount == 1:
-            return
-        (known,) = self._sql.execute("SELECT class FROM scan WHERE path = ?", (path,)).fetchone()
+        if cursor.rowcount < len(entries):  # some path was listed before
+            for entry in entries:
+                self._require_same_class(entry)
+
+    def _require_same_class(self, entry: Entry) -> None:
+        query = "SELECT class FROM scan WHERE path = ?"
+        (known,) = self._sql.execute(query, (path_to_bytes(entry.path),)).fetchone()
         if known != entry.class_name:
             raise SourceError(
                 f"{printable(entry.path)} is listed twice with different classes, {known!r} and {entry.class_name!r}. "

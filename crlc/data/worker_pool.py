@@ -22,6 +22,7 @@ from typing import Any
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 _GOODBYE_SECONDS = 5
+_IN_HAND_PER_WORKER = 4
 
 
 class WorkerDiedError(Exception):
@@ -33,41 +34,47 @@ class WorkerStartError(Exception):
 
 
 class WorkerPool:
-    """A few worker processes, given chunks one at a time as they become free."""
+    """A few worker processes, given chunks of one job after another as they become free."""
 
-    def __init__(self, job: Any, workers: int) -> None:
-        """Start the workers.
-
-        Args:
-            job: an object with `do(chunk)`, pickled to every worker once.
-            workers: how many processes.
-        """
-        self._job = pickle.dumps(job)
+    def __init__(self, workers: int) -> None:
+        """Plan for that many processes; they start when there is work, or with `warm_up`."""
+        self._workers = workers
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the pool)
-        self._chunks: queue.Queue[Any] = queue.Queue()
+        self._work: queue.Queue[tuple[bytes, Any] | None] = queue.Queue()
         self._answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self._processes: set[subprocess.Popen[bytes]] = set()
+        self._threads: list[threading.Thread] = []
         self._closing = False
-        self._threads = [threading.Thread(target=self._attend, daemon=True) for _ in range(workers)]
-        for thread in self._threads:
+
+    def warm_up(self) -> None:
+        """Start the processes now, so that they are ready when the work is."""
+        while len(self._threads) < self._workers:
+            thread = threading.Thread(target=self._attend, daemon=True)
+            self._threads.append(thread)
             thread.start()
 
-    def run(self, chunks: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+    def run(self, job: Any, chunks: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
         """Do all chunks, in any order; never more in hand than keeps the workers busy.
+
+        Args:
+            job: an object with `do(chunk)`, pickled to every worker.
+            chunks: what to do, asked for as needed.
 
         Yields:
             The chunk and its result, which is a `WorkerDiedError` when the worker died of it, a
             `WorkerStartError`, or whatever exception the job raised.
         """
+        self.warm_up()
+        pickled = pickle.dumps(job)
         in_hand = 0
         exhausted = False
         while True:
-            while not exhausted and in_hand < 2 * len(self._threads):
+            while not exhausted and in_hand < _IN_HAND_PER_WORKER * self._workers:
                 chunk = next(chunks, None)
                 if chunk is None:
                     exhausted = True
                     break
-                self._chunks.put(chunk)
+                self._work.put((pickled, chunk))
                 in_hand += 1
             if not in_hand:
                 return
@@ -78,7 +85,7 @@ class WorkerPool:
         """End the workers, also those that are at work."""
         self._closing = True
         for _ in self._threads:
-            self._chunks.put(None)
+            self._work.put(None)
         for process in list(self._processes):
             with suppress(OSError):
                 process.terminate()
@@ -97,12 +104,20 @@ class WorkerPool:
     def _attend(self) -> None:
         """One thread per worker: hand it a chunk, wait for the answer, replace it when it dies."""
         process: subprocess.Popen[bytes] | None = None
-        while (chunk := self._chunks.get()) is not None and not self._closing:
+        known_job = b""
+        with suppress(WorkerStartError, OSError):  # told when there is a chunk to tell it with
+            process = self._start()
+        while (work := self._work.get()) is not None and not self._closing:
+            job, chunk = work
             answer: Any
             try:
                 if process is None:
-                    process = self._start()
-                answer = self._exchange(process, chunk)
+                    process, known_job = self._start(), b""
+                if job is not known_job:
+                    _send(process, job)
+                    known_job = job
+                _send(process, chunk)
+                answer = _receive(process)
             except WorkerStartError as error:
                 answer = error
             except (OSError, EOFError, pickle.UnpicklingError):
@@ -123,24 +138,12 @@ class WorkerPool:
             start_new_session=True,  # Ctrl-C is for the caller, who tells the workers
         )
         self._processes.add(process)
-        assert process.stdin is not None
-        assert process.stdout is not None
         try:
-            process.stdin.write(self._job)
-            process.stdin.flush()
-            pickle.load(process.stdout)  # its word that it took the job
+            _receive(process)  # its word that it is there
         except (OSError, EOFError, pickle.UnpicklingError):
             self._end(process)
             raise WorkerStartError(self._last_words()) from None
         return process
-
-    @staticmethod
-    def _exchange(process: subprocess.Popen[bytes], chunk: Any) -> Any:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        pickle.dump(chunk, process.stdin)
-        process.stdin.flush()
-        return pickle.load(process.stdout)  # our own process at the other end
 
     def _end(self, process: subprocess.Popen[bytes] | None) -> None:
         if process is None:
@@ -162,3 +165,14 @@ class WorkerPool:
             lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
             return lines[-1] if lines else ""
         return ""
+
+
+def _send(process: subprocess.Popen[bytes], message: Any) -> None:
+    assert process.stdin is not None
+    pickle.dump(message, process.stdin)
+    process.stdin.flush()
+
+
+def _receive(process: subprocess.Popen[bytes]) -> Any:
+    assert process.stdout is not None
+    return pickle.load(process.stdout)  # our own process at the other end

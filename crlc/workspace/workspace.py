@@ -20,7 +20,8 @@ from crlc.data.dataset import INFO_FILE, DatasetInfo, ImageDataset
 from crlc.data.decode_worker import content_hash
 from crlc.data.importer import Importer, ImportReport
 from crlc.data.manifest import Manifest
-from crlc.data.sources import Source, UnreadableError, open_source
+from crlc.data.sources import Source, UnreadableError
+from crlc.data.sources.opening import open_source
 from crlc.errors import CrlcError, NotFoundError, SourceError, UsageError, disk_full_explained
 from crlc.files import writer_lock
 from crlc.names import path_to_bytes, printable
@@ -111,7 +112,8 @@ class Workspace:
                     if is_new and not _anything_imported(folder):
                         shutil.rmtree(folder, ignore_errors=True)
                     raise
-                info.save(folder)
+                if not is_new:  # what was said this time is remembered once it has worked
+                    info.save(folder)
                 return ImageDataset(folder), outcome
 
     def relink(self, name: str, new_location: str) -> RelinkReport:

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from torchvision import datasets
 
-from crlc.data.sources import open_source
 from crlc.data.sources.builtin import CIFAR20_CLASSES
+from crlc.data.sources.opening import open_source
 from crlc.errors import SourceError
 
 RANDOM = np.random.default_rng(0)

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crlc.data.sources import UnreadableError, open_source
+from crlc.data.sources import UnreadableError
+from crlc.data.sources.opening import open_source
 from crlc.errors import SourceError
 from tests.hostile import JPEG, PNG
 from tests.pictures import save_pictures

@@ -75,7 +75,7 @@ def moved(workspace: Workspace, tmp_path: Path) -> Path:
 
 def test_moved_originals_are_found_again(workspace: Workspace, moved: Path):
     with pytest.raises(SourceError, match="relink set NEW-PATH"):
-        workspace.dataset("set").source
+        workspace.dataset("set").source.read("00003.png")
     report = workspace.relink("set", str(moved))
     assert (report.found, report.expected) == (10, 10)
     assert workspace.dataset("set").source.read("00003.png") == (moved / "00003.png").read_bytes()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from crlc.data.sources.base import Entry, RawImage, UnreadableError, unsigned_pixels
+from crlc.data.sources.base import Entry, RawImage, UnreadableError
 from crlc.errors import SourceError
 
 _IMAGE_KEYS = ("images", "x", "X", "data", "arr_0")
@@ -97,7 +97,7 @@ class ArraySource:
         if part is None or not number.isdigit() or int(number) >= part.shape[0]:
             raise UnreadableError("the image is not in the file any more")
         item = part.items[int(number)]
-        return unsigned_pixels(np.ascontiguousarray(item if part.axes is None else item.transpose(part.axes)))
+        return _unsigned_pixels(np.ascontiguousarray(item if part.axes is None else item.transpose(part.axes)))
 
 
 def open_npz(location: str) -> ArraySource:
@@ -211,3 +211,16 @@ def _check_fractions(part: ArrayPart, key: str, location: str) -> None:
         raise SourceError(
             f"{location}: {key!r} holds floats from {lowest:g} to {highest:g}. Scale them to 0..1, or save uint8."
         )
+
+
+def _unsigned_pixels(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """One array item as 8-bit pixels: 16-bit values and fractions of 1 are scaled, not cut."""
+    if image.dtype == np.uint8:
+        return image
+    if image.dtype == np.bool_:
+        return image.astype(np.uint8) * np.uint8(255)
+    if image.dtype == np.uint16:
+        return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
+    if not np.isfinite(image).all():
+        raise UnreadableError("holds values that are not numbers (NaN or infinity)")
+    return np.rint(image.astype(np.float64) * 255).clip(0, 255).astype(np.uint8)

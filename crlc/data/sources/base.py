@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_FILE_BYTES = 1 << 30
 """Larger files are recorded as unreadable: no camera makes them, and one could fill the memory."""
@@ -25,7 +25,7 @@ _SPLIT_SPELLINGS = {
     "unlabeled": "unlabelled",
 }
 
-RawImage = bytes | NDArray[Any]
+RawImage: TypeAlias = "bytes | NDArray[Any]"
 """An image as its source holds it: an encoded file, or one item of an array."""
 
 
@@ -83,16 +83,3 @@ class Source(Protocol):
             UnreadableError: it cannot be read, with the reason.
         """
         ...
-
-
-def unsigned_pixels(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """One array item as 8-bit pixels: 16-bit values and fractions of 1 are scaled, not cut."""
-    if image.dtype == np.uint8:
-        return image
-    if image.dtype == np.bool_:
-        return image.astype(np.uint8) * np.uint8(255)
-    if image.dtype == np.uint16:
-        return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    if not np.isfinite(image).all():
-        raise UnreadableError("holds values that are not numbers (NaN or infinity)")
-    return np.rint(image.astype(np.float64) * 255).clip(0, 255).astype(np.uint8)

@@ -12,6 +12,7 @@ from pathlib import Path
 from crlc.data.sources.base import MAX_FILE_BYTES, Entry, UnreadableError, split_named
 from crlc.errors import SourceError
 
+_READ_BYTES = 1 << 20
 _SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 
 
@@ -38,15 +39,28 @@ def read_file(path: str | Path) -> bytes:
     try:
         # A named pipe that took the place of an image since the listing must not block us.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(handle, "rb", buffering=0) as stream:
-            status = os.fstat(stream.fileno())
+        try:
+            status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableError("not an ordinary file")
             if status.st_size > MAX_FILE_BYTES:
                 raise UnreadableError("larger than 1 GiB")
-            return stream.read()
+            return _read_all(handle, status.st_size)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise UnreadableError(why_unreadable(error)) from None
+
+
+def _read_all(handle: int, expected: int) -> bytes:
+    """Everything in an open file: one read where the file is as long as the system said."""
+    content = os.read(handle, expected + 1)
+    if len(content) == expected:
+        return content
+    parts = [content]
+    while part := os.read(handle, _READ_BYTES):
+        parts.append(part)
+    return b"".join(parts)
 
 
 @dataclass(frozen=True)

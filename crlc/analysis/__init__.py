@@ -1,0 +1,1 @@
+"""Understanding results: assignment, neighbours, maps, quality, suggestions, export. No screen, no training."""

@@ -1,0 +1,1 @@
+"""The scikit-learn contract: an estimator with `fit` and `labels_`."""

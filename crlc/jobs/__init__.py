@@ -1,0 +1,1 @@
+"""Background jobs: the thread that starts, watches and stops training processes."""

@@ -1,0 +1,1 @@
+"""The network: backbones, heads, and how they are put together. No training, no data."""
