@@ -16,7 +16,10 @@ from crlc.names import from_printable, from_spreadsheet_safe
 from crlc.workspace import Workspace
 from tests.hostile import READABLE, SKIPPED, make_hostile_folder
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, links and pipes")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, links and pipes"),
+    pytest.mark.filterwarnings("ignore::UserWarning:PIL"),  # Pillow's remarks on the files that are meant to be broken
+]
 
 
 @pytest.fixture(scope="module")

@@ -92,9 +92,9 @@ def test_a_worker_that_is_killed_is_replaced(workspace: Workspace, slow_folder: 
 
     def report(progress: Progress) -> None:
         if progress.stage == "Decoding" and not killed:
-            worker = psutil.Process().children()[0]
-            killed.append(worker.pid)
-            worker.kill()
+            workers = [child for child in psutil.Process().children() if "crlc.data.decode_worker" in child.cmdline()]
+            killed.append(workers[0].pid)
+            workers[0].kill()
 
     _, outcome = workspace.import_dataset(str(slow_folder), options=ImportOptions(workers=2), report=report)
     assert killed
