@@ -1,1 +1,28 @@
-"""The losses of the paper: pure functions of tensors. No device, batch size or mask is stored here."""
+"""The losses of the paper: pure functions of tensors. No device, batch size or mask is stored here.
+
+Shapes: B images, S subheads, C clusters, D feature dimensions, M samples drawn from a bank.
+"""
+
+from crlc.losses.feature import bank_feature_contrastive, feature_contrastive
+from crlc.losses.information import cluster_information, infonce_bound, joint_probability
+from crlc.losses.probability import CRITICS, bank_probability_contrastive, probability_contrastive, smooth
+from crlc.losses.regularisers import labelled_cross_entropy, logit_penalty, mean_entropy
+from crlc.losses.total import LossTerms, LossWeights, combine
+
+__all__ = [
+    "CRITICS",
+    "LossTerms",
+    "LossWeights",
+    "bank_feature_contrastive",
+    "bank_probability_contrastive",
+    "cluster_information",
+    "combine",
+    "feature_contrastive",
+    "infonce_bound",
+    "joint_probability",
+    "labelled_cross_entropy",
+    "logit_penalty",
+    "mean_entropy",
+    "probability_contrastive",
+    "smooth",
+]
