@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ LOG_TAIL_BYTES = 200_000
 FAILURES = (
     (
         r"No space left on device|Errno 28|not enough space|disk quota",
-        "the disk is full: {space} are needed, {free} are free in {root}",
+        "the disk is full: {space} are needed, {free} are free in {place}",
     ),
     (
         r"Failed to establish a new connection|Temporary failure in name resolution|getaddrinfo failed|"
@@ -35,7 +36,7 @@ FAILURES = (
         "the package server cannot be reached. Check the internet connection (or the proxy), then start again",
     ),
     (
-        r"No matching distribution found|requires a different Python|Requires-Python",
+        r"No matching distribution found|requires a different Python",
         "a package has no version for Python {python}, which may be too old or too new. "
         "Install Python 3.12 from python.org and start with that one",
     ),
@@ -65,7 +66,7 @@ def main(arguments=None):
     except KeyboardInterrupt:
         print("\nInterrupted. The next start carries on.", file=sys.stderr)
         return 1
-    command = [str(python), "-m", "app"]
+    command = [str(python), "-P", "-m", "app"]  # -P: not an `app` in the folder where somebody stands
     if options.no_browser:
         command.append("--no-browser")
     if options.port is not None:
@@ -85,13 +86,14 @@ def prepare_environment(requirement_files):
         SetupError: it could not be made ready.
     """
     check_python(sys.version_info)
-    if satisfies_here(requirement_files):
+    if not os.environ.get("CRLC_OWN_ENVIRONMENT") and satisfies_here(requirement_files):
         return Path(sys.executable)
     python = interpreter_of(ENVIRONMENT)
     if not is_ready(python, requirement_files):
         with only_one_setup():
             if not is_ready(python, requirement_files):  # another start may have just done it
                 make_environment(python)
+                remove_stamp()  # what pip does from here on may be cut off half way
                 install(python, requirement_files)
                 write_stamp(python, requirement_files)
     return python
@@ -133,7 +135,7 @@ def is_satisfied(requirement):
         found = importlib.metadata.version(name.strip())
     except importlib.metadata.PackageNotFoundError:
         return False
-    return release(found) >= release(lowest)
+    return found is not None and release(found) >= release(lowest)  # None: half of it was deleted
 
 
 def release(version):
@@ -174,10 +176,15 @@ def read_stamp():
         return {"python": None, "installed": []}
 
 
+def remove_stamp():
+    """Declare the environment not ready."""
+    if stamp_file().exists():
+        stamp_file().unlink()
+
+
 def write_stamp(python, requirement_files):
     """Declare the environment ready."""
-    installed = set(read_stamp()["installed"])
-    installed.update(line for file in requirement_files for line in requirement_lines(file))
+    installed = {line for file in requirement_files for line in requirement_lines(file)}
     temporary = stamp_file().with_suffix(".part")
     temporary.write_text(json.dumps({"python": version_of(python), "installed": sorted(installed)}), encoding="utf-8")
     os.replace(str(temporary), str(stamp_file()))
@@ -187,7 +194,7 @@ def version_of(python, needed="sys"):
     """The version of an interpreter that runs and can import what is needed; `None` otherwise."""
     probe = "import sys, {}; print('%d.%d' % sys.version_info[:2])".format(needed)
     try:
-        return subprocess.check_output([str(python), "-c", probe], stderr=subprocess.DEVNULL).decode().strip()
+        return subprocess.check_output([str(python), "-P", "-c", probe], stderr=subprocess.DEVNULL).decode().strip()
     except (OSError, subprocess.CalledProcessError):
         return None
 
@@ -199,7 +206,7 @@ def make_environment(python):
         return
     print("Making an environment in {} ...".format(ENVIRONMENT), flush=True)
     # Whatever is there does not work: an interrupted set-up, or a Python that is gone.
-    command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENT)]
+    command = [sys.executable, "-P", "-m", "venv", "--clear", str(ENVIRONMENT)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.communicate()[0].decode("utf-8", "replace")
     if process.returncode == 0:
@@ -218,7 +225,7 @@ def install(python, requirement_files):
     log = ENVIRONMENT / "install.log"
     if log.exists():
         log.unlink()
-    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--log", str(log)]
+    command = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--log", str(log)]
     for file in requirement_files:
         command += ["-r", str(file)]
     started = time.monotonic()
@@ -227,7 +234,7 @@ def install(python, requirement_files):
     except OSError as error:
         raise SetupError("pip could not be started: {}".format(error)) from None
     if code != 0:
-        text = log_tail(log)
+        text = errors_in(log_tail(log))
         raise SetupError(explain(text, "pip failed: {}. Its log: {}".format(last_line(text), log)))
     print("Installed in {:.0f} s.".format(time.monotonic() - started), flush=True)
 
@@ -242,9 +249,19 @@ def log_tail(log):
         return ""
 
 
+def errors_in(log):
+    """What pip's log calls errors; and, where it found nothing at all, its failed attempts to connect."""
+    lines = log.splitlines()
+    errors = [line.split("ERROR: ", 1)[1] for line in lines if "ERROR: " in line]
+    if any("No matching distribution" in line for line in errors):
+        errors = [line for line in lines if "Retrying (" in line or "Could not fetch URL" in line] + errors
+    return "\n".join(errors)
+
+
 def explain(output, otherwise):
     """Say in one line what a failed command's output means."""
-    free = shutil.disk_usage(str(ROOT)).free
+    # pip unpacks in the temporary folder, which may be the smaller disk.
+    free, place = min((shutil.disk_usage(place).free, place) for place in (str(ROOT), tempfile.gettempdir()))
     for pattern, meaning in FAILURES:
         # On a full disk the message itself may have found no room: the first entry is about that.
         if re.search(pattern, output, re.IGNORECASE) or free < ALMOST_NOTHING:
@@ -252,6 +269,7 @@ def explain(output, otherwise):
                 space=SPACE_NEEDED,
                 free="{:.1f} GB".format(free / 1e9),
                 root=ROOT,
+                place=place,
                 python="{}.{}".format(*sys.version_info[:2]),
             )
             return "setting up failed: {}. The next start carries on.".format(reason)

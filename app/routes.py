@@ -32,7 +32,8 @@ def serve_image(request: Request) -> Response:
     if not side.isdigit() or int(side) not in _SIDES:
         return PlainTextResponse(f"side must be from {_SIDES.start} to {_SIDES.stop - 1}", 400)
     try:
-        dataset = _reader(Workspace().dataset(request.path_params["dataset"]))
+        dataset = Workspace().dataset(request.path_params["dataset"])
+        dataset = _reader(dataset, dataset.version)
         picture = thumbnail(dataset, request.path_params["image_id"], int(side))
     except CrlcError as error:
         return PlainTextResponse(str(error), 404)
@@ -40,7 +41,7 @@ def serve_image(request: Request) -> Response:
 
 
 @lru_cache(maxsize=16)
-def _reader(dataset: ImageDataset) -> ImageDataset:
+def _reader(dataset: ImageDataset, _: int) -> ImageDataset:
     """The first of all equal readers, so that an archive's directory is read once and not per image."""
     return dataset
 

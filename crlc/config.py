@@ -11,6 +11,7 @@ from crlc.errors import UsageError
 SPLIT_NAMES = ("train", "test", "val", "unlabelled")
 SMALLEST_SIZE, LARGEST_SIZE = 8, 1024
 MOST_WORKERS = 64
+ALL = "all"
 
 
 def available_cores() -> int:
@@ -31,13 +32,13 @@ class ImportOptions:
     """Where classes come from: `auto`, `folders`, `none`, or a CSV file with path and class."""
 
     split: str | None = None
-    """Which splits to take, joined by `+`: train, test, val, unlabelled. By default all there are."""
+    """Which splits to take, joined by `+`: train, test, val, unlabelled; or `all`, as by default."""
 
     subset: str | None = None
-    """Only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, or a file."""
+    """Only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, a file, or `all`."""
 
     limit: int | None = None
-    """At most that many images: a spread-out, repeatable sample. By default all."""
+    """At most that many images, a spread-out and repeatable sample; 0 for all, as by default."""
 
     workers: int | None = None
     """Processes that decode; by default one for each core."""
@@ -49,7 +50,7 @@ class ImportOptions:
             UsageError: naming the field, its value and what is allowed.
         """
         _require_between("size", self.size, SMALLEST_SIZE, LARGEST_SIZE)
-        _require_between("limit", self.limit, 1, None)
+        _require_between("limit", self.limit, 0, None)
         _require_between("workers", self.workers, 1, MOST_WORKERS)
         for name in self.splits or ():
             if name not in SPLIT_NAMES:
@@ -60,7 +61,13 @@ class ImportOptions:
     @property
     def splits(self) -> frozenset[str] | None:
         """The splits to take, or `None` for all."""
-        return frozenset(self.split.split("+")) if self.split is not None else None
+        return None if self.split in (None, ALL) else frozenset(str(self.split).split("+"))
+
+    @property
+    def narrowed(self) -> dict[str, str]:
+        """What makes the data set smaller than its source, or its classes others than usual: name and value."""
+        narrow = {"classes": self.classes, "split": self.split, "subset": self.subset, "limit": self.limit}
+        return {name: str(value) for name, value in narrow.items() if value not in (None, 0, ALL, "auto")}
 
     @property
     def processes(self) -> int:

@@ -18,6 +18,9 @@ def main() -> int:
     except run_app.SetupError as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. The next start carries on.", file=sys.stderr)
+        return 1
     for check in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], ["pytest", *sys.argv[1:]]):
         print(f"\n{' '.join(check)}", flush=True)
         code = subprocess.run([str(python), "-m", *check], cwd=run_app.ROOT, check=False).returncode

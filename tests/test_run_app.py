@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 APP = "import sys, thing\nprint('APP', thing.VERSION, sys.prefix, *sys.argv[1:])\n"
 
 
-def make_wheel(folder: Path, version: str, extra: str = "") -> None:
-    """A real wheel of a package `thing` with nothing in it but its version."""
+def make_wheel(folder: Path, version: str, extra: str = "", ballast: int = 0) -> None:
+    """A real wheel of a package `thing` with nothing in it but its version, and some bytes if asked for."""
     folder.mkdir(exist_ok=True)
     information = f"thing-{version}.dist-info"
     with zipfile.ZipFile(folder / f"thing-{version}-py3-none-any.whl", "w") as wheel:
@@ -29,6 +29,7 @@ def make_wheel(folder: Path, version: str, extra: str = "") -> None:
         wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: thing\nVersion: {version}\n{extra}")
         wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         wheel.writestr(f"{information}/RECORD", "")
+        wheel.writestr("ballast.bin", bytes(ballast))
 
 
 class Project:
@@ -173,12 +174,11 @@ def test_no_package_for_this_python(project: Project):
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
+    command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, check=False)
     if mounted.returncode != 0:
         pytest.skip(f"mounting a small disk needs root's rights: {mounted.stderr.decode().strip()}")
     yield disk
@@ -186,11 +186,46 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs tmpfs")
+@pytest.mark.parametrize("small_disk", ["4m", "80m"], indirect=True, ids=["for the environment", "for the packages"])
 def test_a_full_disk(small_disk: Path, tmp_path: Path):
-    make_wheel(tmp_path / "wheels", "1.0")
+    make_wheel(tmp_path / "wheels", "1.0", ballast=100_000_000)
     code, output = Project(small_disk / "project", tmp_path / "wheels").run()
     assert code == 1
     assert "the disk is full: about 7 GB" in one_line_error(output)
+
+
+def test_another_failure_of_pip_is_not_blamed_on_python(project: Project):
+    make_wheel(project.wheels, "3.0", "Requires-Python: >=4\n")  # ignored by pip, and mentioned in its log
+    (project.wheels / "bad-1.0-py3-none-any.whl").write_bytes(b"not a wheel")
+    project.require("thing>=1.0", "bad")
+    code, output = project.run()
+    assert code == 1
+    error = one_line_error(output)
+    assert "pip failed:" in error
+    assert "bad" in error
+    assert "too new" not in error
+
+
+def test_an_app_in_the_current_folder_is_not_started(project: Project):
+    foreign = project.folder.parent / "app"
+    foreign.mkdir()
+    (foreign / "__init__.py").touch()
+    (foreign / "__main__.py").write_text("print('FOREIGN')")
+    code, output = project.run()
+    assert code == 0
+    assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+def test_an_update_that_was_cut_off_is_not_trusted_by_the_old_requirements(project: Project):
+    assert project.run()[0] == 0
+    make_wheel(project.wheels, "2.0")
+    (project.wheels / "bad-1.0-py3-none-any.whl").write_bytes(b"not a wheel")
+    project.require("thing>=2.0", "bad")
+    assert project.run()[0] == 1
+    project.require("thing>=1.0")
+    code, output = project.run()
+    assert code == 0
+    assert "Installing" in output
 
 
 def test_a_python_that_is_too_old_is_told_so():

@@ -71,6 +71,10 @@ def _import(workspace: Workspace, given: str) -> None:
         bar.empty()
         show_error(str(error))
         return
+    except OSError as error:
+        bar.empty()
+        show_error(f"{given} could not be imported: {error}. Check the path, your rights and the disk.")
+        return
     bar.empty()
     st.success(f"{dataset.name}: {outcome.readable:,} images in {duration(outcome.seconds)}.")
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from crlc.cli.output import Output, TerminalProgress, duration, megabytes, table
-from crlc.config import ImportOptions
+from crlc.config import ALL, ImportOptions
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.data.importer import ImportReport
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import CrlcError, UsageError
 from crlc.names import printable
-from crlc.workspace import Workspace
+from crlc.workspace import Workspace, default_workspace
 
 _SHOWN_REASONS = 8
 _SHOWN_CLASSES = 20
+_WAY_BACK = {"classes": "auto", "split": ALL, "subset": ALL, "limit": ALL}
 
 
 def import_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,22 +39,28 @@ def import_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--classes",
-        metavar="folders|none|FILE.csv",
+        metavar="auto|folders|none|FILE.csv",
         help="where classes (ground truth) come from; by default from folders when they look like classes",
     )
     parser.add_argument(
-        "--split", metavar="train|test|train+test|unlabelled", help="which splits to take; by default all"
+        "--split", metavar="train|test|train+test|unlabelled|all", help="which splits to take; by default all"
     )
     parser.add_argument(
         "--subset",
-        metavar="NAME|FILE",
+        metavar="NAME|FILE|all",
         help="only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, or a file",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="at most N images, a spread-out and repeatable sample")
+    parser.add_argument(
+        "--limit", type=_limit, metavar="N|all", help="at most N images, a spread-out and repeatable sample"
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="processes that decode; by default one for each core")
     parser.add_argument(
         "--downloads", type=Path, metavar="DIR", help="where built-in data sets are, or are to be downloaded"
     )
+
+
+def _limit(text: str) -> int:
+    return 0 if text == ALL else int(text)
 
 
 def run_import(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
@@ -70,7 +78,13 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
         **_report_content(report),
         **_content(dataset, summary),
     }
-    output.result(content, _import_lines(dataset, report, summary))
+    kept = {name: value for name, value in dataset.info.options.narrowed.items() if getattr(settings, name) is None}
+    lines = _import_lines(dataset, report, summary)
+    lines += [
+        f"As in an earlier import: {name} {value} (--{name} {_WAY_BACK[name]} undoes it)."
+        for name, value in kept.items()
+    ]
+    output.result(content, lines)
     return 0
 
 
@@ -108,7 +122,7 @@ def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Outpu
     """Show one data set."""
     dataset = workspace.dataset(options.name)
     summary = dataset.summary()
-    lines = _dataset_lines(dataset, summary)
+    lines = _dataset_lines(workspace, dataset, summary)
     content = {"name": dataset.name, **_content(dataset, summary)}
     for file, write, what in (
         (options.problems, dataset.write_problems, "unreadable files"),
@@ -138,7 +152,8 @@ def run_relink(options: argparse.Namespace, workspace: Workspace, output: Output
     place = printable(report.location)
     lines = [f"{options.name} now comes from {place}: {report.found:,} of {report.expected:,} images found."]
     if missing:
-        lines.append(f"{missing:,} are not there; `crlc import {place}` brings the data set up to date.")
+        again = _command(workspace, "import", report.location, "--name", options.name)
+        lines.append(f"{missing:,} are not there. Bring the data set up to date with: {again}")
     output.result({"dataset": options.name, **asdict(report), "location": place}, lines)
     return 0
 
@@ -166,6 +181,12 @@ def run_remove(options: argparse.Namespace, workspace: Workspace, output: Output
 
 
 # ---- what is shown
+
+
+def _command(workspace: Workspace, *words: str) -> str:
+    """A command that can be copied into a shell and does what it should there."""
+    elsewhere = () if workspace.root == default_workspace().absolute() else ("--workspace", str(workspace.root))
+    return printable(shlex.join(["crlc", *words, *elsewhere]))
 
 
 def _content(dataset: ImageDataset, summary: DatasetSummary) -> dict[str, Any]:
@@ -208,13 +229,13 @@ def _import_lines(dataset: ImageDataset, report: ImportReport, summary: DatasetS
     return lines
 
 
-def _dataset_lines(dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
+def _dataset_lines(workspace: Workspace, dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
     stored = f"{_sizes(summary.sizes)} ({megabytes(summary.pixel_bytes)})"
     lines = [f"{dataset.name}: {summary.readable:,} images at {stored}, from {_place(dataset)}."]
     if not summary.complete:
         lines.append(
-            f"The import was interrupted, {summary.pending:,} images are not decoded yet. "
-            f"Carry on with: crlc import {printable(dataset.info.location)} --name {dataset.name}"
+            f"The import was interrupted, {summary.pending:,} images are not decoded yet. Carry on with: "
+            + _command(workspace, "import", dataset.info.location, "--name", dataset.name)
         )
     lines += _quality_lines(dataset, summary)
     for reason, count in list(summary.unreadable.items())[:_SHOWN_REASONS]:

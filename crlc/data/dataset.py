@@ -9,6 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crlc.config import ImportOptions
 from crlc.data.manifest import DAMAGED_ADVICE, ImageRecord, Manifest
 from crlc.data.pixel_store import PixelStore
@@ -73,6 +76,18 @@ class DatasetSummary:
     pixel_bytes: int
 
 
+@dataclass(frozen=True)
+class ImageFacts:
+    """What came with some images."""
+
+    class_names: tuple[str, ...]
+    class_numbers: NDArray[np.int64] | None
+    """Index into `class_names`, -1 where unknown; none when no class is known at all."""
+
+    unlabelled: NDArray[np.bool_]
+    """Whether an image belongs to the split `unlabelled`."""
+
+
 class ImageDataset:
     """Reads one data set. Cheap to make; opens the manifest for each question."""
 
@@ -97,6 +112,12 @@ class ImageDataset:
     def name(self) -> str:
         """The name people gave it."""
         return self.info.name
+
+    @property
+    def version(self) -> int:
+        """How many imports it has seen: what was read of an older version may be out of date."""
+        with Manifest(self.folder) as manifest:
+            return manifest.version
 
     @cached_property
     def source(self) -> Source:
@@ -143,6 +164,18 @@ class ImageDataset:
         with Manifest(self.folder) as manifest:
             return PixelStore(self.folder, chosen, manifest.stored_ids(chosen))
 
+    def stored_pixels(self, image_id: int) -> NDArray[np.uint8]:
+        """One image from the largest pixel store.
+
+        Raises:
+            NotFoundError: it is not there.
+        """
+        sizes = stored_sizes(self.folder, complete=True)
+        store = self.pixels(sizes[-1] if sizes else None)
+        if image_id not in store.ids:
+            raise NotFoundError(f"{self.name} has no pixels of image {image_id} yet.")
+        return store.read([image_id]).squeeze(0)
+
     def record(self, image_id: int) -> ImageRecord:
         """The manifest's row of one readable image.
 
@@ -153,6 +186,19 @@ class ImageDataset:
             for record in manifest.records("id = ? AND status = 'ok'", (image_id,)):
                 return record
         raise NotFoundError(f"{self.name} has no image {image_id}.")
+
+    def facts(self, ids: NDArray[np.int64]) -> ImageFacts:
+        """Class and split of some images, in their order."""
+        with Manifest(self.folder) as manifest:
+            rows = {number: (name, split) for number, name, split in manifest.classes_and_splits()}
+        names = [rows[number][0] for number in ids.tolist()]
+        known = sorted({name for name in names if name is not None})
+        numbers = {name: number for number, name in enumerate(known)}
+        return ImageFacts(
+            class_names=tuple(known),
+            class_numbers=np.array([-1 if n is None else numbers[n] for n in names], dtype=np.int64) if known else None,
+            unlabelled=np.array([rows[number][1] == "unlabelled" for number in ids.tolist()], dtype=np.bool_),
+        )
 
     def sample(self, count: int) -> list[ImageRecord]:
         """A few readable images, spread over the data set."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -45,25 +45,24 @@ _KNOWN_FOREIGN = (
 )
 
 
-def decode(raw: RawImage, sizes: Sequence[int]) -> tuple[tuple[int, int], list[Image.Image]]:
-    """Decode one image and cut its centre square at each of the sizes.
+def decode(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
+    """Decode one image and cut its centre square.
 
     Args:
         raw: an encoded file, or an (H, W) or (H, W, channels) array.
-        sizes: sides of the squares wanted, in pixels.
+        size: side of the square, in pixels.
 
     Returns:
-        The upright image's width and height, and one square RGB image for each size.
+        The upright image's width and height, and the square in RGB.
 
     Raises:
         UnreadableError: with the reason that people see.
     """
     with _reasons(raw), open_image(raw) as image:
         width, height = image.size
-        orientation = _load(image, max(sizes))
-        whole = _eight_bits(image)
-        squares = [_centre_square(whole, size, orientation) for size in sizes]
-    return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), squares
+        orientation = _load(image, size)
+        square = _centre_square(_eight_bits(image), size, orientation)
+    return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
 
 
 def decode_fitted(raw: RawImage, side: int) -> Image.Image:

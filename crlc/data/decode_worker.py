@@ -27,10 +27,15 @@ class Decoded(NamedTuple):
     """What came of decoding one image: its size and hash, or the reason why not."""
 
     id: int
+    sizes: tuple[int, ...]
     hash: bytes | None
     width: int | None = None
     height: int | None = None
     reason: str | None = None
+
+
+ToDecode = tuple[int, str, tuple[int, ...]]
+"""Id and path of an image, and the sizes at which it is wanted."""
 
 
 def content_hash(raw: RawImage) -> bytes:
@@ -53,26 +58,28 @@ class DecodeJob:
     sizes: tuple[int, ...]
 
     @cached_property
-    def _writers(self) -> list[PixelWriter]:
-        return [PixelWriter(self.folder, size) for size in self.sizes]
+    def _writers(self) -> dict[int, PixelWriter]:
+        return {size: PixelWriter(self.folder, size) for size in self.sizes}
 
-    def do(self, chunk: list[tuple[int, str]]) -> list[Decoded]:
-        """Decode the images of a chunk, given as (id, path)."""
-        return [self._decode(image_id, path) for image_id, path in chunk]
+    def do(self, chunk: list[ToDecode]) -> list[Decoded]:
+        """Decode the images of a chunk, each at the sizes that it lacks."""
+        return [self._decode(*item) for item in chunk]
 
-    def _decode(self, image_id: int, path: str) -> Decoded:
+    def _decode(self, image_id: int, path: str, sizes: tuple[int, ...]) -> Decoded:
         try:
             raw = self.source.read(path)
-            (width, height), squares = decode(raw, self.sizes)
+            # One decoding per size: pixels must not depend on which other sizes there are.
+            squares = [decode(raw, size) for size in sizes]
         except UnreadableError as error:
-            return Decoded(image_id, None, reason=str(error))
-        for writer, square in zip(self._writers, squares, strict=True):
-            writer.write(image_id, square.tobytes())
-        return Decoded(image_id, content_hash(raw), width, height)
+            return Decoded(image_id, sizes, None, reason=str(error))
+        for size, (_, square) in zip(sizes, squares, strict=True):
+            self._writers[size].write(image_id, square.tobytes())
+        width, height = squares[0][0]
+        return Decoded(image_id, sizes, content_hash(raw), width, height)
 
     def close(self) -> None:
         """Let go of the files, when used inside the caller's process."""
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.close()
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crlc.config import ImportOptions
-from crlc.data.classes import assign_classes, check_classes_option, read_subset
-from crlc.data.decode import image_size
-from crlc.data.decode_worker import Decoded, DecodeJob, HashJob
+from crlc.config import ALL, ImportOptions
+from crlc.data.classes import assign_classes, check_classes_option, read_subset, require_classes_fit
+from crlc.data.decode import decode, image_size
+from crlc.data.decode_worker import Decoded, DecodeJob, HashJob, ToDecode
 from crlc.data.manifest import Manifest
 from crlc.data.pixel_store import mark_complete
 from crlc.data.pixels import PixelWriter, bytes_per_image, stored_sizes
@@ -67,7 +67,7 @@ class Importer:
         """Bring manifest and pixel stores up to date with the source.
 
         Raises:
-            SourceError: no image there, or none of those known; nothing has been changed then.
+            SourceError: no image there, or none of those known; what was known is not changed then.
             DiskFullError: not enough space; what was finished is kept.
         """
         started = time.monotonic()
@@ -77,6 +77,7 @@ class Importer:
             if self.options.processes > 1 and manifest.last_id() == 0:
                 pool.warm_up()  # while the source is listed
             reconciliation = self._compare(manifest, pool)
+            require_classes_fit(manifest, self.source, classes)
             sizes = self._choose_sizes(manifest)
             fates = reconciliation.apply()
             self._decode(manifest, sizes, pool)
@@ -100,7 +101,7 @@ class Importer:
 
     def _compare(self, manifest: Manifest, pool: WorkerPool) -> Reconciliation:
         reconciliation = Reconciliation(manifest)
-        found = reconciliation.add(self._wanted_entries(), self.options.limit)
+        found = reconciliation.add(self._wanted_entries(), self.options.limit or None)
         if not found:
             raise SourceError(f"{self.source.location} holds no files that could be images. Check the path.")
         reconciliation.match_unchanged()
@@ -111,17 +112,27 @@ class Importer:
                 stage.advance(len(chunk))
             stage.finish()
         reconciliation.match_contents()
-        if reconciliation.keeps_nothing():
+        if not reconciliation.keeps_known_images() and not self._any_readable(reconciliation.replaced()):
             raise SourceError(
                 f"None of the {manifest.count('ok')} images imported before is in {self.source.location} any more. "
                 "Nothing was changed. If they moved, use `relink`; if this is other data, give it a --name of its own."
             )
         return reconciliation
 
+    def _any_readable(self, paths: Iterator[str]) -> bool:
+        """Whether one of the files can be decoded: looked at before anything known is given up for them."""
+        for path in paths:
+            try:
+                decode(self.source.read(path), STANDARD_SIZES[0])
+            except UnreadableError:
+                continue
+            return True
+        return False
+
     def _wanted_entries(self) -> Iterator[Entry]:
         """The listing, without the splits and class folders that are not asked for."""
         splits = self.options.splits
-        subset = read_subset(self.options.subset) if self.options.subset else None
+        subset = read_subset(self.options.subset) if self.options.subset not in (None, ALL) else None
         missing = set(subset or ())
         seen_splits: set[str] = set()
         stage = Stage("Listing", None, self.report)
@@ -187,9 +198,9 @@ class Importer:
                 waiting += _crashed(chunk) if results is None else results
                 stage.advance(len(chunk))
                 if time.monotonic() - committed > _COMMIT_SECONDS:
-                    self._commit(manifest, writers, waiting, sizes)
+                    self._commit(manifest, writers, waiting)
                     committed = time.monotonic()
-            self._commit(manifest, writers, waiting, sizes)
+            self._commit(manifest, writers, waiting)
             stage.finish()
         finally:
             for writer in writers:
@@ -213,10 +224,10 @@ class Importer:
             writer.reserve(manifest.last_id())
 
     @staticmethod
-    def _commit(manifest: Manifest, writers: list[PixelWriter], waiting: list[Decoded], sizes: tuple[int, ...]) -> None:
+    def _commit(manifest: Manifest, writers: list[PixelWriter], waiting: list[Decoded]) -> None:
         for writer in writers:
             writer.flush()
-        manifest.record_decoded(waiting, sizes)
+        manifest.record_decoded(waiting)
         waiting.clear()
 
     def _work(
@@ -258,5 +269,5 @@ def _sound(answer: Any) -> Any:
     return answer
 
 
-def _crashed(chunk: list[tuple[int, str]]) -> list[Decoded]:
-    return [Decoded(image_id, None, reason="the image decoder crashed on it") for image_id, _ in chunk]
+def _crashed(chunk: list[ToDecode]) -> list[Decoded]:
+    return [Decoded(image_id, sizes, None, reason="the image decoder crashed on it") for image_id, _, sizes in chunk]

@@ -11,18 +11,21 @@ version in which the present content arrived: a result or label older than that 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
-from crlc.data.decode_worker import Decoded
-from crlc.errors import DamagedError
+from crlc.data.decode_worker import Decoded, ToDecode
+from crlc.errors import BusyError, CrlcError, DamagedError
 from crlc.names import path_from_bytes
 
 FILE_NAME = "manifest.sqlite"
 _FORMAT = 1
+_PATIENCE_SECONDS = 10
 DAMAGED_ADVICE = "Remove the data set and import it again; the originals are untouched."
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -30,7 +33,7 @@ CREATE TABLE images (
     id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never given twice
     path BLOB UNIQUE,                      -- inside the source; NULL when another image took its place
     bytes INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL,
+    stamp TEXT NOT NULL,
     hash BLOB,
     width INTEGER,
     height INTEGER,
@@ -74,13 +77,13 @@ class Manifest:
         self.path = folder / FILE_NAME
         if not create and not self.path.exists():
             raise DamagedError(f"{self.path} is missing. {DAMAGED_ADVICE}")
-        self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=30)
-        with self._damage_explained():
-            self.connection.execute("PRAGMA journal_mode=WAL")
-            self.connection.execute("PRAGMA synchronous=FULL")
+        with self._trouble_explained():
+            self.connection = self._connect()
             if create:
+                self.connection.execute("PRAGMA journal_mode=WAL")
+                self.connection.execute("PRAGMA synchronous=FULL")
                 self._create()
-            self._check_format()
+        self._check_format()
 
     def close(self) -> None:
         """Let go of the file."""
@@ -160,6 +163,10 @@ class Manifest:
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
 
+    def classes_and_splits(self) -> Iterator[tuple[int, str | None, str | None]]:
+        """Id, class and split of every readable image."""
+        yield from self.connection.execute("SELECT id, class, split FROM images WHERE status = 'ok'")
+
     def sample(self, count: int) -> list[ImageRecord]:
         """A few readable images at even distances, in the order of their ids."""
         step = max(1, self.count("ok") // count)
@@ -169,22 +176,23 @@ class Manifest:
 
     # ---- decoding
 
-    def to_decode(self, sizes: Sequence[int], chunk: int) -> Iterator[list[tuple[int, str]]]:
-        """Ids and paths of what is still to be decoded, in chunks, each asked for when it is needed."""
+    def to_decode(self, sizes: Sequence[int], chunk: int) -> Iterator[list[ToDecode]]:
+        """What is still to be decoded, in chunks, each asked for when it is needed."""
         last = 0
-        while True:
-            query = f"SELECT id, path FROM images WHERE id > ? AND {_undecoded(sizes)} ORDER BY id LIMIT ?"
-            rows = self.connection.execute(query, (last, chunk)).fetchall()
-            if not rows:
-                return
+        stored = "SELECT group_concat(size) FROM stored_pixels s WHERE s.id = images.id AND s.hash = images.hash"
+        query = (
+            f"SELECT id, path, iif(status = 'ok', ({stored}), NULL) FROM images "
+            f"WHERE id > ? AND {_undecoded(sizes)} ORDER BY id LIMIT ?"
+        )
+        while rows := self.connection.execute(query, (last, chunk)).fetchall():
             last = rows[-1][0]
-            yield [(number, path_from_bytes(path)) for number, path in rows]
+            yield [(number, path_from_bytes(path), _missing(sizes, there)) for number, path, there in rows]
 
     def count_to_decode(self, sizes: Sequence[int]) -> int:
         """How many images are still to be decoded."""
         return int(self.connection.execute(f"SELECT COUNT(*) FROM images WHERE {_undecoded(sizes)}").fetchone()[0])
 
-    def record_decoded(self, results: Sequence[Decoded], sizes: Sequence[int]) -> None:
+    def record_decoded(self, results: Sequence[Decoded]) -> None:
         """Note what came of decoding; the caller has flushed the pixels to the disk before."""
         version = self.version + 1
         good = [result for result in results if result.reason is None]
@@ -196,7 +204,7 @@ class Manifest:
             )
             self.connection.executemany(
                 "INSERT OR REPLACE INTO stored_pixels VALUES (?, ?, ?)",
-                [(size, result.id, result.hash) for result in good for size in sizes],
+                [(size, result.id, result.hash) for result in good for size in result.sizes],
             )
             # A readable image whose original is away keeps the sizes it has, so only pending ones change.
             self.connection.executemany(
@@ -221,6 +229,13 @@ class Manifest:
 
     # ---- inside
 
+    def _connect(self) -> sqlite3.Connection:
+        if os.access(self.path.parent, os.W_OK):
+            return sqlite3.connect(self.path, isolation_level=None, timeout=_PATIENCE_SECONDS)
+        # Somebody else's workspace: SQLite would want to write beside the file even to read it.
+        address = f"file:{quote(str(self.path))}?mode=ro&immutable=1"
+        return sqlite3.connect(address, isolation_level=None, uri=True)
+
     def _create(self) -> None:
         if self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             return
@@ -239,7 +254,7 @@ class Manifest:
             )
 
     def _meta(self, key: str) -> int:
-        with self._damage_explained():
+        with self._trouble_explained():
             row = self.connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         if row is None or not isinstance(row[0], int):
             raise DamagedError(
@@ -251,18 +266,24 @@ class Manifest:
         self.connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     @contextmanager
-    def _damage_explained(self) -> Iterator[None]:
+    def _trouble_explained(self) -> Iterator[None]:
+        """Only what is really damage is called so: the advice for that is to remove the data set."""
         try:
             yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-                raise
-            raise self._damaged(error) from None
         except sqlite3.DatabaseError as error:
-            raise self._damaged(error) from None
+            code = (error.sqlite_errorcode or 0) & 0xFF
+            if code == sqlite3.SQLITE_FULL:
+                raise
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise BusyError(f"{self.path} is in use by another process. Try again in a moment.") from None
+            if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
+                raise DamagedError(f"{self.path} cannot be read ({error}). {DAMAGED_ADVICE}") from None
+            raise CrlcError(f"{self.path} cannot be opened ({error}). Check your rights and the disk.") from None
 
-    def _damaged(self, error: sqlite3.Error) -> DamagedError:
-        return DamagedError(f"{self.path} cannot be read ({error}). {DAMAGED_ADVICE}")
+
+def _missing(sizes: Sequence[int], stored: str | None) -> tuple[int, ...]:
+    there = {int(size) for size in stored.split(",")} if stored else set()
+    return tuple(size for size in sizes if size not in there)
 
 
 def _undecoded(sizes: Sequence[int]) -> str:

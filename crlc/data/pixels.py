@@ -58,7 +58,7 @@ class PixelWriter:
     def occupied(self) -> int:
         """How many bytes of the disk the file takes: less than its length where it has holes."""
         status = os.fstat(self._stream.fileno())
-        return int(getattr(status, "st_blocks", 0)) * 512 or status.st_size
+        return status.st_blocks * 512 if hasattr(status, "st_blocks") else status.st_size
 
     def reserve(self, rows: int) -> None:
         """Make the file long enough; the new part takes no space until it is written."""

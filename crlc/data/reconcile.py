@@ -19,7 +19,7 @@ from crlc.names import path_from_bytes, path_to_bytes, printable
 _BATCH = 1000
 _SCAN = """
 CREATE TEMP TABLE scan (
-    path BLOB PRIMARY KEY, bytes INTEGER, mtime_ns INTEGER, split TEXT, class TEXT, problem TEXT,
+    path BLOB PRIMARY KEY, bytes INTEGER, stamp TEXT, split TEXT, class TEXT, problem TEXT,
     hash BLOB,      -- only of files that may be new or changed, and only when there is something to compare with
     image INTEGER,  -- the row of `images` that this file is
     fate TEXT       -- same, renamed, changed, new
@@ -76,10 +76,15 @@ class Reconciliation:
         return self._sql.execute("SELECT 1 FROM images WHERE hash IS NOT NULL LIMIT 1").fetchone() is not None
 
     def match_unchanged(self) -> None:
-        """Find the files that are as they were, by path, length and time of change."""
+        """Find the files that are as they were, by path, length and stamp."""
         self._sql.execute(
             "UPDATE scan SET fate = 'same', image = i.id FROM images i WHERE i.path = scan.path "
-            "AND i.bytes = scan.bytes AND i.mtime_ns = scan.mtime_ns AND i.width IS NOT NULL AND scan.problem IS NULL"
+            "AND i.bytes = scan.bytes AND i.stamp = scan.stamp AND i.width IS NOT NULL AND scan.problem IS NULL"
+        )
+        # What was never read has no content to compare: it is to be decoded, and need not be hashed before.
+        self._sql.execute(
+            "UPDATE scan SET fate = 'changed', image = i.id FROM images i WHERE i.path = scan.path "
+            "AND i.bytes = scan.bytes AND i.stamp = scan.stamp AND i.hash IS NULL AND scan.problem IS NULL"
         )
 
     def unmatched(self, chunk: int) -> Iterator[list[str]]:
@@ -116,12 +121,18 @@ class Reconciliation:
         )
         self._sql.execute("UPDATE scan SET fate = 'new' WHERE fate IS NULL")
 
-    def keeps_nothing(self) -> bool:
-        """Whether every image read so far would be gone: a wrong or empty folder, most likely."""
-        kept = self._sql.execute(
-            "SELECT 1 FROM images i JOIN scan ON scan.image = i.id WHERE i.status = 'ok' LIMIT 1"
-        ).fetchone()
-        return kept is None and self._manifest.count("ok") > 0
+    def keeps_known_images(self) -> bool:
+        """Whether an image read before is still there with the same content, or none was ever read."""
+        kept = self._sql.execute("SELECT 1 FROM scan WHERE fate IN ('same', 'renamed') LIMIT 1").fetchone()
+        return kept is not None or self._manifest.count("ok") == 0
+
+    def replaced(self) -> Iterator[str]:
+        """Paths at which an image was read before and something else is now."""
+        query = (
+            "SELECT scan.path FROM scan JOIN images i ON i.id = scan.image "
+            "WHERE fate = 'changed' AND i.status = 'ok' AND scan.problem IS NULL ORDER BY scan.path"
+        )
+        yield from (path_from_bytes(path) for (path,) in self._sql.execute(query))
 
     def apply(self) -> Fates:
         """Write it all into the manifest, in one transaction."""
@@ -131,8 +142,8 @@ class Reconciliation:
             self._vacate_paths()
             self._update_matched()
             self._sql.execute(
-                "INSERT INTO images (path, bytes, mtime_ns, status, reason, content_version) "
-                "SELECT path, bytes, mtime_ns, iif(problem IS NULL, 'pending', 'unreadable'), problem, ? "
+                "INSERT INTO images (path, bytes, stamp, status, reason, content_version) "
+                "SELECT path, bytes, stamp, iif(problem IS NULL, 'pending', 'unreadable'), problem, ? "
                 "FROM scan WHERE fate = 'new' ORDER BY path",
                 (self._manifest.version + 1,),
             )
@@ -146,8 +157,8 @@ class Reconciliation:
 
     def _insert(self, entries: list[Entry]) -> None:
         cursor = self._sql.executemany(
-            "INSERT OR IGNORE INTO scan (path, bytes, mtime_ns, split, class, problem) VALUES (?, ?, ?, ?, ?, ?)",
-            [(path_to_bytes(e.path), e.bytes, e.mtime_ns, e.split, e.class_name, e.problem) for e in entries],
+            "INSERT OR IGNORE INTO scan (path, bytes, stamp, split, class, problem) VALUES (?, ?, ?, ?, ?, ?)",
+            [(path_to_bytes(e.path), e.bytes, e.stamp, e.split, e.class_name, e.problem) for e in entries],
         )
         if cursor.rowcount < len(entries):  # some path was listed before
             for entry in entries:
@@ -187,12 +198,12 @@ class Reconciliation:
 
     def _update_matched(self) -> None:
         self._sql.execute(
-            "UPDATE images SET path = scan.path, bytes = scan.bytes, mtime_ns = scan.mtime_ns, status = 'ok' "
+            "UPDATE images SET path = scan.path, bytes = scan.bytes, stamp = scan.stamp, status = 'ok' "
             "FROM scan WHERE scan.image = images.id AND scan.fate IN ('same', 'renamed')"
         )
         # What was there is kept until its successor is decoded; without a width it is not taken for good.
         self._sql.execute(
-            "UPDATE images SET bytes = scan.bytes, mtime_ns = scan.mtime_ns, width = NULL, height = NULL, "
+            "UPDATE images SET bytes = scan.bytes, stamp = scan.stamp, width = NULL, height = NULL, "
             "status = iif(scan.problem IS NULL, 'pending', 'unreadable'), reason = scan.problem "
             "FROM scan WHERE scan.image = images.id AND scan.fate = 'changed'"
         )

@@ -36,8 +36,7 @@ def thumbnail(dataset: ImageDataset, image_id: int, side: int) -> Thumbnail:
     try:
         image = decode_fitted(dataset.source.read(record.path), side)
     except (SourceError, UnreadableError):
-        store = dataset.pixels()
-        image = Image.fromarray(store.read([image_id])[0])
+        image = Image.fromarray(dataset.stored_pixels(image_id))
         image.thumbnail((side, side))
     stream = io.BytesIO()
     if max(image.size) <= _TINY:

@@ -130,7 +130,8 @@ class WorkerPool:
     def _start(self) -> subprocess.Popen[bytes]:
         paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
-            [sys.executable, "-m", "crlc.data.decode_worker"],
+            # -P: a PIL.py in the folder where somebody stands must not be what is imported.
+            [sys.executable, "-P", "-m", "crlc.data.decode_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,  # decoders in C write warnings there, straight past Python

@@ -51,15 +51,22 @@ class Workspace:
     """A folder with data sets in it, made when first written to."""
 
     def __init__(self, root: Path | None = None) -> None:
-        """Take a folder; by default the user's own."""
+        """Take a folder; by default the user's own.
+
+        Raises:
+            UsageError: it is a file.
+        """
         self.root = (root or default_workspace()).expanduser().absolute()
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(f"The workspace {self.root} is a file; it must be a folder. Choose another --workspace.")
 
     # ---- reading
 
     def dataset_names(self) -> list[str]:
         """Names of all data sets, also of those whose import has not finished or whose files are damaged."""
         with suppress(FileNotFoundError):
-            return sorted(folder.name for folder in self._datasets.iterdir() if (folder / INFO_FILE).exists())
+            folders = (folder for folder in self._datasets.iterdir() if not folder.name.startswith("."))
+            return sorted(folder.name for folder in folders if (folder / INFO_FILE).exists())
         return []
 
     def dataset(self, name: str) -> ImageDataset:
@@ -68,12 +75,15 @@ class Workspace:
         Raises:
             NotFoundError: there is none of that name; the nearest one is offered.
         """
+        self._require(name)
+        return ImageDataset(self._datasets / name)
+
+    def _require(self, name: str) -> None:
         names = self.dataset_names()
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names) or 'none yet'}."
-            raise NotFoundError(f"No data set is named {name!r} in {self.root}. {hint}")
-        return ImageDataset(self._datasets / name)
+            raise NotFoundError(f"No data set is named {printable(name)!r} in {self.root}. {hint}")
 
     # ---- writing
 
@@ -102,7 +112,7 @@ class Workspace:
         with disk_full_explained(self.root):
             downloads = (downloads or self.root / "downloads").absolute()
             source = open_source(given, downloads)
-            name = check_name(name) if name is not None else _name_for(source)
+            name = check_name(name) if name is not None else self._fitting_name(source)
             with self._lock(name):
                 info, is_new = self._prepare(name, source, downloads, options)
                 folder = self._datasets / name
@@ -122,6 +132,7 @@ class Workspace:
         Raises:
             SourceError: fewer than half of them are there, or their content is another.
         """
+        self._require(name)
         with self._lock(name):
             dataset = self.dataset(name)
             source = open_source(new_location, Path(dataset.info.downloads))
@@ -142,12 +153,13 @@ class Workspace:
             return RelinkReport(found, expected, source.location)
 
     def remove(self, name: str) -> None:
-        """Forget a data set and its decoded pixels. The originals are not touched."""
+        """Forget a data set and its decoded pixels, also a damaged one. The originals are not touched."""
+        self._require(name)
         with self._lock(name):
-            folder = self.dataset(name).folder if self._is_readable(name) else self._datasets / name
             # Renamed first: whoever lists the data sets sees it whole or not at all.
-            trash = folder.with_name(f"{_TRASH}{uuid.uuid4().hex}")
-            folder.rename(trash)
+            folder = self._datasets / name
+            folder.rename(folder.with_name(f"{_TRASH}{uuid.uuid4().hex}"))
+        for trash in self._datasets.glob(f"{_TRASH}*"):  # also what an interrupted removal left
             shutil.rmtree(trash, ignore_errors=True)
 
     # ---- inside
@@ -159,14 +171,16 @@ class Workspace:
     def _lock(self, name: str) -> AbstractContextManager[None]:
         return writer_lock(self.root / "locks" / f"dataset-{name}.lock", f"The data set {name!r}")
 
-    def _is_readable(self, name: str) -> bool:
-        try:
-            self.dataset(name)
-        except NotFoundError:
-            raise
-        except CrlcError:
-            return False
-        return True
+    def _fitting_name(self, source: Source) -> str:
+        """The name of the data set made from this source before, or a free one after the source."""
+        usual = _name_for(source)
+        names = sorted(self.dataset_names(), key=lambda name: name != usual)
+        for name in names:
+            with suppress(CrlcError):
+                info = DatasetInfo.load(self._datasets / name)
+                if (info.source_kind, info.location) == (source.kind, source.location):
+                    return name
+        return self._free_name(usual) if usual in names else usual
 
     def _prepare(self, name: str, source: Source, downloads: Path, options: ImportOptions) -> tuple[DatasetInfo, bool]:
         """The data set's description, made or brought up to date in memory; and whether it is new."""

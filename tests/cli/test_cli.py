@@ -59,7 +59,7 @@ def test_every_command_has_the_common_options(command: str, capsys: pytest.Captu
         (["import", "no/such/folder"], 1, "no/such/folder does not exist"),
         (["import", "digits", "--size", "0"], 2, "size=0 is not allowed: it must be from 8 to 1024"),
         (["import", "digits", "--size", "many"], 2, "invalid int value: 'many'"),
-        (["import", "digits", "--limit", "-3"], 2, "limit=-3 is not allowed: it must be at least 1"),
+        (["import", "digits", "--limit", "-3"], 2, "limit=-3 is not allowed: it must be at least 0"),
         (["import", "digits", "--workers", "1000"], 2, "workers=1000 is not allowed"),
         (["import", "digits", "--split", "tset"], 2, "'tset' is not one of train, test, val, unlabelled"),
         (["import", "digits", "--split", "train"], 1, "has no split train. Splits found there: none"),

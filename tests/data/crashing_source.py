@@ -23,7 +23,7 @@ class CrashingSource:
 
     def entries(self) -> Iterator[Entry]:
         for number in range(self.count):
-            yield Entry(f"{number:04d}", 1, 1)
+            yield Entry(f"{number:04d}", 1, "")
 
     def read(self, path: str) -> np.ndarray:
         if int(path) in self.deadly:

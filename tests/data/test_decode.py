@@ -15,7 +15,7 @@ from tests.pictures import picture
 
 
 def pixels(raw, size: int = 16) -> np.ndarray:
-    return np.asarray(decode(raw, [size])[1][0])
+    return np.asarray(decode(raw, size)[1])
 
 
 def flat(colour, mode: str = "RGB") -> Image.Image:
@@ -28,9 +28,9 @@ def test_orientation_is_applied_as_pillow_would(orientation: int):
     exif[0x0112] = orientation
     raw = encoded(picture(1, 33, 20), "PNG", exif=exif)
     upright = ImageOps.exif_transpose(Image.open(io.BytesIO(raw)))
-    size, squares = decode(raw, [20])
+    size, square = decode(raw, 20)
     assert size == upright.size
-    np.testing.assert_allclose(np.asarray(squares[0]), pixels(encoded(upright, "PNG"), 20), atol=1)
+    np.testing.assert_allclose(np.asarray(square), pixels(encoded(upright, "PNG"), 20), atol=1)
     assert decode_fitted(raw, 100).size == upright.size
 
 
@@ -83,16 +83,9 @@ def test_fractions_and_wide_floats_are_scaled():
 def test_the_centre_square_is_cut():
     stripes = np.zeros((10, 30, 3), np.uint8)
     stripes[:, 10:20] = (0, 255, 0)
-    (width, height), (square,) = decode(encoded(Image.fromarray(stripes), "PNG"), [10])
+    (width, height), square = decode(encoded(Image.fromarray(stripes), "PNG"), 10)
     assert (width, height) == (30, 10)
     assert (np.asarray(square) == (0, 255, 0)).all()
-
-
-def test_several_sizes_come_from_one_decoding():
-    raw = encoded(picture(2, 64, 64), "PNG")
-    both = decode(raw, [16, 32])[1]
-    np.testing.assert_array_equal(both[0], pixels(raw, 16))
-    np.testing.assert_array_equal(both[1], pixels(raw, 32))
 
 
 def test_draft_mode_changes_big_jpegs_only_a_little():
@@ -123,4 +116,4 @@ def test_an_image_damaged_in_the_middle_is_not_taken_for_good():
     raw = bytearray(encoded(picture(5, 200, 200), "PNG"))
     raw[len(raw) // 2 : len(raw) // 2 + 50] = b"\xff" * 50
     with pytest.raises(UnreadableError, match="damaged"):
-        decode(bytes(raw), [16])
+        decode(bytes(raw), 16)

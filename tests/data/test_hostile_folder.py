@@ -81,12 +81,19 @@ def test_a_hostile_layout_is_not_taken_for_classes(imported):
     assert workspace.dataset("pictures").summary().classes == {}
 
 
-def test_nothing_in_the_folder_was_touched(imported):
-    _, _, workspace = imported
-    folder = Path(workspace.dataset("pictures").info.location)
-    before = {path: os.lstat(path).st_mtime_ns for path in folder.rglob("*")}
+def test_nothing_in_the_folder_is_touched(tmp_path: Path, workspace: Workspace):
+    folder = tmp_path / "pictures"
+    make_hostile_folder(folder)
+
+    def state() -> dict[Path, tuple[int, int, int, int]]:
+        entries = {path: os.lstat(path) for path in folder.rglob("*")}
+        return {path: (s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns) for path, s in entries.items()}
+
+    before = state()
     workspace.import_dataset(str(folder))
-    assert {path: os.lstat(path).st_mtime_ns for path in folder.rglob("*")} == before
+    workspace.import_dataset(str(folder))
+    workspace.remove("pictures")
+    assert state() == before
 
 
 def test_pixels_of_readable_images_are_there_and_of_others_are_not(imported):

@@ -83,7 +83,7 @@ def test_a_killed_import_carries_on_and_leaves_no_process(workspace: Workspace, 
     assert decoded == 240 - summary.readable
     assert report.readable == 240
     store = workspace.dataset("pictures").pixels(96)
-    expected = [decode((slow_folder / f"{number:04d}.png").read_bytes(), [96])[1][0] for number in range(4)]
+    expected = [decode((slow_folder / f"{number:04d}.png").read_bytes(), 96)[1] for number in range(4)]
     np.testing.assert_array_equal(store.read(store.ids), np.stack([expected[number % 4] for number in range(240)]))
 
 

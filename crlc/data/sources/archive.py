@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from datetime import datetime
 from functools import cached_property
 
 from crlc.data.sources.base import MAX_FILE_BYTES, Entry, UnreadableError, split_named
@@ -51,7 +52,9 @@ class ZipSource:
             if member.is_dir() or any(is_hidden(part) for part in name.split("/") if part not in ("", "..")):
                 continue
             split = split_named(name.split("/", 1)[0]) if top_is_splits and "/" in name else None
-            yield Entry(name, member.file_size, _modified_ns(member), split, None, _hostile(name, member))
+            yield Entry(
+                name, member.file_size, f"{member.date_time}:{member.CRC:08x}", split, None, _hostile(name, member)
+            )
 
     def read(self, path: str) -> bytes:
         """Unpack one member into memory."""
@@ -62,7 +65,7 @@ class ZipSource:
                 content = stream.read(member.file_size + 1)
         except KeyError:
             raise UnreadableError("the file is not in the archive any more") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, UnicodeError, EOFError) as error:
             raise UnreadableError(f"damaged inside the archive ({error})") from None
         except (NotImplementedError, RuntimeError) as error:
             raise UnreadableError(f"the archive's compression or password is not supported ({error})") from None
@@ -74,15 +77,6 @@ class ZipSource:
         tops = {name.split("/", 1)[0] for name in self._archive.NameToInfo if "/" in name}
         tops = {top for top in tops if not is_hidden(top)}
         return bool(tops) and all(split_named(top) for top in tops)
-
-
-def _modified_ns(member: zipfile.ZipInfo) -> int:
-    """The checksum stands in for the time where a zip's two-second clock would miss a change."""
-    try:
-        seconds = int(datetime(*member.date_time).timestamp())
-    except (ValueError, OverflowError, OSError):
-        seconds = 0
-    return seconds * 1_000_000_000 + member.CRC % 1_000_000_000
 
 
 def _hostile(name: str, member: zipfile.ZipInfo) -> str | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from crlc.data.sources.base import Entry, RawImage, UnreadableError
+from crlc.data.sources.folder import stamp_of, why_unreadable
 from crlc.errors import SourceError
 
 _IMAGE_KEYS = ("images", "x", "X", "data", "arr_0")
@@ -43,18 +45,33 @@ class ArrayPart:
     class_names: tuple[str | None, ...] | None = field(default=None, repr=False)
     """The class of each image, where known."""
 
-    @cached_property
-    def items(self) -> NDArray[Any]:
-        """The memory-mapped array; pages are read as they are used."""
-        return np.memmap(self.file, dtype=np.dtype(self.dtype), mode="r", offset=self.offset, shape=self.shape)
+    stamp: str = ""
+    """The file's state when it was opened: read from another one, offsets would mean nothing."""
+
+    def read(self, index: int) -> NDArray[Any]:
+        """One item, by a plain read: a map of a file that somebody replaces would kill the process.
+
+        Raises:
+            UnreadableError: the file is gone, or is another one now.
+        """
+        kind = np.dtype(self.dtype)
+        length = math.prod(self.shape[1:]) * kind.itemsize
+        try:
+            with open(self.file, "rb", buffering=0) as stream:
+                if self.stamp != stamp_of(os.fstat(stream.fileno())):
+                    raise UnreadableError("the file was changed since it was opened")
+                stream.seek(self.offset + index * length)
+                content = stream.read(length)
+        except OSError as error:
+            raise UnreadableError(why_unreadable(error)) from None
+        if len(content) != length:
+            raise UnreadableError("truncated: the file ends before the image does")
+        item = np.frombuffer(content, kind).reshape(self.shape[1:])
+        return item if self.axes is None else np.ascontiguousarray(item.transpose(self.axes))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers map the file themselves and need no classes."""
-        return {**self.__dict__, "class_names": None, "items": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take the pickled fields, without the map."""
-        self.__dict__.update({key: value for key, value in state.items() if key != "items"})
+        """Workers need no classes."""
+        return {**self.__dict__, "class_names": None}
 
 
 class ArraySource:
@@ -74,6 +91,7 @@ class ArraySource:
         self.kind = kind
         self.location = location
         self._parts = {part.split or "": part for part in parts}
+        self._stamp = stamp_of(os.stat(location)) if kind == "npz" else ""  # built-in sets do not change
         self._keep = keep
 
     def __getstate__(self) -> dict[str, Any]:
@@ -83,12 +101,11 @@ class ArraySource:
     def entries(self) -> Iterator[Entry]:
         """List all items of all parts."""
         for part in self._parts.values():
-            modified = Path(part.file if self.kind == "builtin" else self.location).stat().st_mtime_ns
             size = math.prod(part.shape[1:]) * np.dtype(part.dtype).itemsize
             prefix = f"{part.split}/" if part.split else ""
             for index in range(part.shape[0]):
                 class_name = part.class_names[index] if part.class_names else None
-                yield Entry(f"{prefix}{index:06d}", size, modified, part.split, class_name)
+                yield Entry(f"{prefix}{index:06d}", size, self._stamp, part.split, class_name)
 
     def read(self, path: str) -> RawImage:
         """One item as 8-bit pixels, (H, W) or (H, W, channels)."""
@@ -96,8 +113,7 @@ class ArraySource:
         part = self._parts.get(split)
         if part is None or not number.isdigit() or int(number) >= part.shape[0]:
             raise UnreadableError("the image is not in the file any more")
-        item = part.items[int(number)]
-        return _unsigned_pixels(np.ascontiguousarray(item if part.axes is None else item.transpose(part.axes)))
+        return _unsigned_pixels(part.read(int(number)))
 
 
 def open_npz(location: str) -> ArraySource:
@@ -119,9 +135,9 @@ def open_npz(location: str) -> ArraySource:
             axes = _axes_to_channels_last(shape, key, location)
             class_names = _read_classes(archive, arrays, shape[0], location)
             file, offset, keep = _uncompressed(archive, arrays[key], header_bytes, location)
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise SourceError(f"{location} cannot be read as a NumPy archive: {error}. Is the file complete?") from None
-    part = ArrayPart(file, offset, shape, dtype.str, axes, None, class_names)
+    part = ArrayPart(file, offset, shape, dtype.str, axes, None, class_names, stamp_of(os.stat(file)))
     if dtype.kind == "f":
         _check_fractions(part, key, location)
     return ArraySource("npz", location, [part], keep)
@@ -174,6 +190,8 @@ def _read_classes(
         raise SourceError(
             f"{location}: {key!r} has shape {values.shape}, but there are {count} images: ({count},) is needed."
         )
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8", "replace")
     return tuple(str(value) for value in values.tolist())
 
 
@@ -202,9 +220,10 @@ def _uncompressed(archive: zipfile.ZipFile, name: str, header_bytes: int, locati
 def _check_fractions(part: ArrayPart, key: str, location: str) -> None:
     """Floats mean fractions of full brightness; anything else is a guess we do not make."""
     lowest, highest = math.inf, -math.inf
+    items = np.memmap(part.file, dtype=np.dtype(part.dtype), mode="r", offset=part.offset, shape=part.shape)
     step = max(1, _COPY_BYTES // max(1, math.prod(part.shape[1:])))
     for start in range(0, part.shape[0], step):
-        block = part.items[start : start + step]
+        block = items[start : start + step]
         lowest = min(lowest, float(np.nanmin(block)))
         highest = max(highest, float(np.nanmax(block)))
     if lowest < 0 or highest > 1:

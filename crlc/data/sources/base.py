@@ -42,7 +42,9 @@ class Entry:
     """Its name inside the source, with forward slashes; what the source's `read` takes."""
 
     bytes: int
-    mtime_ns: int
+    stamp: str
+    """Changes whenever the file does: times, inode, checksum, whatever the source has without reading it."""
+
     split: str | None = None
     class_name: str | None = None
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.sources.arrays import ArrayPart, ArraySource
+from crlc.data.sources.folder import stamp_of
 from crlc.errors import SourceError
 
 # The 20 super-classes of CIFAR-100 and, for each, its five classes (Krizhevsky, 2009).
@@ -83,7 +84,7 @@ def _mnist(kind: str, downloads: Path) -> list[ArrayPart]:
         raw = Path(images.raw_folder) / f"{'train' if split == 'train' else 't10k'}-images-idx3-ubyte"
         names = [name.split(" - ")[0] if kind == "mnist" else name for name in images.classes]
         class_names = tuple(names[int(target)] for target in images.targets)
-        parts.append(ArrayPart(str(raw), _IDX_HEADER_BYTES, tuple(images.data.shape), "|u1", None, split, class_names))
+        parts.append(_part(raw, _IDX_HEADER_BYTES, tuple(images.data.shape), split, class_names))
     return parts
 
 
@@ -102,7 +103,7 @@ def _stl10(downloads: Path) -> list[ArrayPart]:
             numbers = np.fromfile(folder / f"{stem}_y.bin", dtype=np.uint8)
             class_names = tuple(images.classes[number - 1] for number in numbers)
         # The file holds channels, then columns, then rows.
-        parts.append(ArrayPart(str(file), 0, (count, *_STL10_ITEM), "|u1", (2, 1, 0), split, class_names))
+        parts.append(_part(file, 0, (count, *_STL10_ITEM), split, class_names, axes=(2, 1, 0)))
     return parts
 
 
@@ -133,7 +134,18 @@ def _saved(file: Path, pixels: NDArray[np.uint8], split: str | None, class_names
         np.save(temporary, pixels)
         temporary.replace(file)
     offset = file.stat().st_size - pixels.nbytes
-    return ArrayPart(str(file), offset, pixels.shape, "|u1", None, split, tuple(class_names))
+    return _part(file, offset, pixels.shape, split, tuple(class_names))
+
+
+def _part(
+    file: Path,
+    offset: int,
+    shape: tuple[int, ...],
+    split: str | None,
+    class_names: tuple[str, ...] | None,
+    axes: tuple[int, ...] | None = None,
+) -> ArrayPart:
+    return ArrayPart(str(file), offset, shape, "|u1", axes, split, class_names, stamp_of(file.stat()))
 
 
 BUILTIN_SETS: dict[str, Callable[[Path], list[ArrayPart]]] = {

@@ -30,6 +30,11 @@ def why_unreadable(error: OSError) -> str:
     return f"the system could not read it ({error.strerror or error})"
 
 
+def stamp_of(status: os.stat_result) -> str:
+    """What changes when a file does. The change time and the inode tell of another file with the same time."""
+    return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
+
+
 def read_file(path: str | Path) -> bytes:
     """The whole content of one ordinary file.
 
@@ -95,7 +100,7 @@ class FolderSource:
             try:
                 listing = os.scandir(os.path.join(self.location, folder))
             except OSError as error:
-                yield Entry(folder, 0, 0, problem=f"the folder cannot be opened: {why_unreadable(error)}")
+                yield Entry(folder, 0, "", problem=f"the folder cannot be opened: {why_unreadable(error)}")
                 continue
             with listing:
                 for item in listing:
@@ -107,7 +112,7 @@ class FolderSource:
                         continue
                     split = split_named(path.split("/", 1)[0]) if top_is_splits and "/" in path else None
                     yield (
-                        entry if split is None else Entry(path, entry.bytes, entry.mtime_ns, split, None, entry.problem)
+                        entry if split is None else Entry(path, entry.bytes, entry.stamp, split, None, entry.problem)
                     )
 
     def read(self, path: str) -> bytes:
@@ -126,7 +131,7 @@ class FolderSource:
             status = item.stat()
         except OSError as error:
             broken = item.is_symlink()
-            return Entry(path, 0, 0, problem="a link to nowhere" if broken else why_unreadable(error))
+            return Entry(path, 0, "", problem="a link to nowhere" if broken else why_unreadable(error))
         if stat.S_ISDIR(status.st_mode):
             # DirEntry.stat() has no inode on Windows; there os.stat is asked once more.
             identity = _identity(status if status.st_ino else os.stat(item.path))
@@ -135,8 +140,8 @@ class FolderSource:
                 pending.append(path)
             return None
         if not stat.S_ISREG(status.st_mode):
-            return Entry(path, 0, status.st_mtime_ns, problem="not an ordinary file")
-        return Entry(path, status.st_size, status.st_mtime_ns)
+            return Entry(path, 0, "", problem="not an ordinary file")
+        return Entry(path, status.st_size, stamp_of(status))
 
     def _top_folders_are_splits(self) -> bool:
         """Whether the folder holds train/, test/ and the like, and no other folders."""

@@ -13,6 +13,7 @@ from crlc.data.sources.builtin import BUILTIN_SETS, open_builtin
 from crlc.data.sources.folder import FolderSource
 from crlc.data.sources.table import CsvSource
 from crlc.errors import SourceError
+from crlc.names import printable
 
 _WHAT_WE_TAKE = "a folder, a .zip, an .npz, a .csv of paths, or one of " + ", ".join(BUILTIN_SETS)
 
@@ -29,6 +30,13 @@ def open_source(given: str, downloads: Path) -> Source:
     """
     if given in BUILTIN_SETS:
         return open_builtin(given, downloads)
+    try:
+        return _open_path(given)
+    except (OSError, RuntimeError, ValueError) as error:  # no such user, a name too long, a NUL in it
+        raise SourceError(f"{printable(given)[:200]} cannot be opened: {error}. Give {_WHAT_WE_TAKE}.") from None
+
+
+def _open_path(given: str) -> Source:
     path = Path(given).expanduser()
     if path.is_dir():
         return FolderSource(str(path.resolve()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crlc.data.sources.base import SPLITS, Entry, UnreadableError, split_named
-from crlc.data.sources.folder import read_file, why_unreadable
+from crlc.data.sources.folder import read_file, stamp_of, why_unreadable
 from crlc.errors import SourceError
 from crlc.names import from_printable, from_spreadsheet_safe, printable
 
@@ -83,7 +83,8 @@ class ImageTable:
         for line, cells in enumerate(reader, start=2):
             path = _cell(cells, path_at)
             if path:
-                yield Row(line, path, _cell(cells, class_at) or None, self._split(_cell(cells, split_at), line))
+                class_name = as_windows_text(_cell(cells, class_at)) or None
+                yield Row(line, path, class_name, self._split(_cell(cells, split_at), line))
 
     def _split(self, text: str, line: int) -> str | None:
         if not text:
@@ -111,10 +112,10 @@ class CsvSource:
             path = next((text for text in spellings(row.path) if os.path.exists(self.original(text))), row.path)
             try:
                 status = os.stat(self.original(path))
-                yield Entry(path, status.st_size, status.st_mtime_ns, row.split, row.class_name)
+                yield Entry(path, status.st_size, stamp_of(status), row.split, row.class_name)
             except (OSError, ValueError) as error:
                 reason = why_unreadable(error) if isinstance(error, OSError) else "not a possible file name"
-                yield Entry(path, 0, 0, row.split, row.class_name, problem=f"{reason} (line {row.line} of the CSV)")
+                yield Entry(path, 0, "", row.split, row.class_name, problem=f"{reason} (line {row.line} of the CSV)")
 
     def read(self, path: str) -> bytes:
         """The content of one named file."""
@@ -136,6 +137,13 @@ def _cell(cells: list[str], at: int | None) -> str:
     return cells[at].strip() if at is not None and at < len(cells) else ""
 
 
-def spellings(path: str) -> tuple[str, str]:
-    """The two readings of a path in a CSV: as it stands, and as our own exports escape odd names."""
-    return path, from_printable(from_spreadsheet_safe(path))
+def as_windows_text(text: str) -> str:
+    """Text of a CSV that is not UTF-8, read as spreadsheets on Windows write it; UTF-8 stays as it is."""
+    if text.isascii() or not any("\udc80" <= character <= "\udcff" for character in text):
+        return text
+    return text.encode("utf-8", "surrogateescape").decode("cp1252", "replace")
+
+
+def spellings(path: str) -> tuple[str, ...]:
+    """The readings of a path in a CSV: as it stands, as our own exports escape odd names, as Windows writes."""
+    return path, from_printable(from_spreadsheet_safe(path)), as_windows_text(path)

@@ -1,0 +1,82 @@
+"""The images of a run, as the trainer sees them: positions from 0 to N - 1, read a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crlc.data.augment import to_images
+from crlc.data.dataset import ImageDataset
+from crlc.errors import UsageError
+
+LEAST_IMAGES = 2
+
+
+@dataclass(frozen=True)
+class TrainingImages:
+    """Which images, how to read them, and what is known of them."""
+
+    ids: NDArray[np.int64]
+    size: int
+    read: Callable[[NDArray[np.int64]], NDArray[np.uint8]]
+    """From ids to stored pixels, (B, size, size, 3)."""
+
+    classes: NDArray[np.int64] | None = None
+    """For reporting only: the number of each image's class, -1 where unknown; none where all are."""
+
+    clusterable: NDArray[np.bool_] | None = None
+    """False for images that train the RL-head only (unlabelled parts of a benchmark); none for all true."""
+
+    def __len__(self) -> int:
+        """N."""
+        return len(self.ids)
+
+    def pixels(self, positions: NDArray[np.int64] | Tensor) -> Tensor:
+        """Stored pixels of some images, uint8, (B, size, size, 3)."""
+        return torch.from_numpy(self.read(self.ids[np.asarray(positions)]))
+
+    def batch(self, positions: NDArray[np.int64] | Tensor, device: torch.device) -> Tensor:
+        """Some images on the device, floats from 0 to 1, (B, 3, size, size)."""
+        return to_images(self.pixels(positions).to(device, non_blocking=True))
+
+    def sample(self, count: int) -> Tensor:
+        """Stored pixels of a few images, at even distances."""
+        return self.pixels(np.linspace(0, len(self) - 1, min(count, len(self))).astype(np.int64))
+
+
+def images_of(dataset: ImageDataset, size: int, *, cluster_unlabelled: bool = True) -> TrainingImages:
+    """The readable images of a data set at one size.
+
+    Args:
+        dataset: the data set.
+        size: which of its pixel stores.
+        cluster_unlabelled: false to let images of the split `unlabelled` train the RL-head only.
+    """
+    store = dataset.pixels(size)
+    facts = dataset.facts(store.ids)
+    clusterable = None if cluster_unlabelled or not facts.unlabelled.any() else ~facts.unlabelled
+    return TrainingImages(store.ids, size, store.read, facts.class_numbers, clusterable)
+
+
+def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:
+    """Images in memory, (N, size, size, 3) uint8."""
+    return TrainingImages(np.arange(1, len(pixels) + 1), pixels.shape[1], lambda ids: pixels[ids - 1])
+
+
+def require_enough(images: TrainingImages, clusters: int) -> None:
+    """Refuse what cannot be clustered.
+
+    Raises:
+        UsageError: fewer than two images, or fewer than clusters.
+    """
+    if len(images) < LEAST_IMAGES:
+        raise UsageError(f"Training needs at least {LEAST_IMAGES} readable images; there are {len(images)}.")
+    if len(images) < clusters:
+        raise UsageError(
+            f"clusters={clusters} is not allowed: there are only {len(images)} images. Choose fewer clusters."
+        )
