@@ -1,8 +1,10 @@
-"""Our own routes: images by data set and id. No path ever comes from the browser."""
+"""Our own routes: images by data set and id, lists to keep. No path ever comes from the browser."""
 
 from __future__ import annotations
 
 from functools import lru_cache
+from io import StringIO
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -46,4 +48,29 @@ def _reader(dataset: ImageDataset, _: int) -> ImageDataset:
     return dataset
 
 
-ROUTES = [Route("/images/{dataset}/{image_id:int}", serve_image)]
+def problems_url(dataset: str) -> str:
+    """Where the browser finds the list of a data set's unreadable files."""
+    return f"/problems/{dataset}"
+
+
+def serve_problems(request: Request) -> Response:
+    """The unreadable files of a known data set with their reasons, as a CSV file to keep."""
+    stream = StringIO(newline="")
+    try:
+        dataset = Workspace().dataset(request.path_params["dataset"])
+        dataset.write_problems(stream)
+    except CrlcError as error:
+        return PlainTextResponse(str(error), 404)
+    file_name = quote(f"{dataset.name}-problems.csv")
+    headers = {
+        **_HEADERS,
+        "Cache-Control": "no-store",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{file_name}",
+    }
+    return Response(stream.getvalue(), media_type="text/csv", headers=headers)
+
+
+ROUTES = [
+    Route("/images/{dataset}/{image_id:int}", serve_image),
+    Route("/problems/{dataset}", serve_problems),
+]

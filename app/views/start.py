@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from io import StringIO
 
 import streamlit as st
 
 from app.components.plain import show_caption, show_error, show_text
-from app.routes import image_url
+from app.routes import image_url, problems_url
 from crlc.cli.output import describe, duration
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.errors import CrlcError
@@ -129,17 +128,4 @@ def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     with st.expander(f"{count:,} files could not be read"):
         reasons = list(summary.unreadable.items())[:_SHOWN_REASONS]
         show_text("\n".join(f"{number:,} x {reason}" for reason, number in reasons))
-        st.download_button(
-            "Download the list",
-            data=lambda: _problems_csv(dataset),
-            file_name=f"{dataset.name}-problems.csv",
-            mime="text/csv",
-            on_click="ignore",
-            key=f"problems-{dataset.name}",
-        )
-
-
-def _problems_csv(dataset: ImageDataset) -> str:
-    stream = StringIO()
-    dataset.write_problems(stream)
-    return stream.getvalue()
+        st.html(f"<a href='{escape(problems_url(dataset.name))}' download>Download the list</a>")

@@ -1,1 +1,1 @@
-"""Understanding results: assignment, neighbours, maps, quality, suggestions, export. No screen, no training."""
+"""Understanding results: agreement with classes, neighbours, maps, quality, export. No screen, no training."""

@@ -39,7 +39,8 @@ def test_a_folder_with_broken_files_shows_images_and_problems(page: Page, app: R
     expect(page.get_by_text(f"{readable} images · 32 px")).to_be_visible()
     page.get_by_text("files could not be read").click()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download the list").click()
+        page.get_by_role("link", name="Download the list").click()
+    assert download.value.suggested_filename == "pictures-problems.csv"
     lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0] == "path,bytes,reason"
     assert "empty.jpg,0,the file is empty" in lines
