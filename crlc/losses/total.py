@@ -10,11 +10,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LossWeights:
-    """λ1, λ2 and λ3."""
+    """λ1, λ2 and λ3, and the weight of all that concerns the C-head."""
 
     entropy: float
     feature: float
     labels: float = 0.0
+    clustering: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def combine(
 ) -> LossTerms:
     """L = mean over subheads of (L_PC - λ1 H + penalty + λ3 CE) + λ2 L_FC: Eq. 11, and Eq. 12 with labels.
 
+    The first part is weighted too: 1 in the paper, 0 to train the RL-head alone.
+
     Args:
         weights: λ1, λ2, λ3.
         probability: L_PC of each subhead, (S,).
@@ -66,5 +69,6 @@ def combine(
     clustering = probability - weights.entropy * entropy
     feature = zero if feature is None else feature
     labels = zero.expand_as(probability) if labels is None else labels
-    total = (clustering + penalty + weights.labels * labels).mean() + weights.feature * feature
+    c_head = (clustering + penalty + weights.labels * labels).mean()
+    total = weights.clustering * c_head + weights.feature * feature
     return LossTerms(total, probability, entropy, penalty, feature, labels, clustering)

@@ -33,7 +33,7 @@ class Assignments:
     @property
     def clusters(self) -> NDArray[np.int64]:
         """The most probable cluster of each image."""
-        return np.argmax(self.q, axis=1)
+        return np.argmax(self.q, axis=1)  # type: ignore[no-any-return]
 
     @property
     def confidence(self) -> NDArray[np.float32]:

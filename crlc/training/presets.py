@@ -10,8 +10,8 @@ from crlc.errors import UsageError
 from crlc.training.settings import TrainSettings
 
 _TINY_IMAGE = 32
-_SMALL_IMAGE = 64
 _QUICK_STEPS_ON_CPU = 2_000
+DEFAULT_CLUSTERS = 10
 _LEAST_EPOCHS = 5
 
 

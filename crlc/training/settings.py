@@ -57,6 +57,9 @@ class TrainSettings:
     feature_weight: float = 10.0
     """Weight of the feature contrastive loss, λ2; 0 trains the C-head only. Paper: 10."""
 
+    clustering_weight: float = 1.0
+    """Weight of the C-head's loss; 0 trains the RL-head alone, to compare with. Paper: 1."""
+
     bank_negatives: int = 4096
     """Rows drawn from the bank to contrast with, M. Paper: 4096."""
 
@@ -72,7 +75,7 @@ class TrainSettings:
     learning_rate: float = 3e-3
     """Highest learning rate. Paper: 0.1 with sgd."""
 
-    schedule: str = "cosine"
+    schedule: str = "constant"
     """constant or cosine (to zero at the end). Paper: constant."""
 
     warmup_epochs: float = 0.0
@@ -156,6 +159,7 @@ _RANGES = (
     ("temperature", 0.001, 100.0),
     ("entropy_weight", 0.0, 1000.0),
     ("feature_weight", 0.0, 1000.0),
+    ("clustering_weight", 0.0, 1000.0),
     ("bank_negatives", 1, 10_000_000),
     ("bank_momentum", 0.0, 0.9999),
     ("learning_rate", 0.0, 100.0),

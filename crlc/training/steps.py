@@ -63,7 +63,7 @@ def simclr_step(network: nn.Module, batch: Batch, recipe: Recipe, settings: Trai
     q, other_q = logits.float().softmax(dim=2), other_logits.float().softmax(dim=2)
     feature = feature_contrastive(z, other_z, settings.temperature) if settings.feature_weight else None
     terms = combine(
-        LossWeights(settings.entropy_weight, settings.feature_weight),
+        _weights(settings),
         probability=probability_contrastive(q, other_q, settings.critic, settings.smoothing),
         entropy=(mean_entropy(q) + mean_entropy(other_q)) / 2,
         penalty=(logit_penalty(logits) + logit_penalty(other_logits)) / 2,
@@ -88,7 +88,7 @@ def memory_bank_step(
         bank_feature_contrastive(output.z, own_z, drawn_z, settings.temperature) if settings.feature_weight else None
     )
     terms = combine(
-        LossWeights(settings.entropy_weight, settings.feature_weight),
+        _weights(settings),
         probability=bank_probability_contrastive(q, own_q, drawn_q, settings.critic, settings.smoothing),
         entropy=mean_entropy(q),
         penalty=logit_penalty(logits),
@@ -101,6 +101,10 @@ def memory_bank_step(
 def candidates(settings: TrainSettings, batch_size: int) -> int:
     """M of the InfoNCE bounds: the positive and everything it is told from."""
     return 2 * batch_size - 1 if settings.implementation == "simclr" else settings.bank_negatives + 1
+
+
+def _weights(settings: TrainSettings) -> LossWeights:
+    return LossWeights(settings.entropy_weight, settings.feature_weight, clustering=settings.clustering_weight)
 
 
 def _clusterable(per_image: Tensor, batch: Batch) -> Tensor:

@@ -88,6 +88,8 @@ class Trainer:
         self._build()
         if folder.checkpoint_file.exists():
             self._resume()
+        else:
+            folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
 
     def request_stop(self, *_: object) -> None:
         """Stop after this step; also a signal handler."""
@@ -104,7 +106,7 @@ class Trainer:
         self._status("running")
         try:
             while self.step < self.total_steps:
-                self._train_step()
+                self.train_step()
                 if self._stop_requested or self.folder.stop_asked():
                     self._save()
                     self._status("stopped")
@@ -146,7 +148,8 @@ class Trainer:
 
     # ---- one step
 
-    def _train_step(self) -> None:
+    def train_step(self) -> None:
+        """One step of the run, with its lines of metrics."""
         started = time.monotonic()
         if self.step % self.steps_per_epoch == 0:
             self._totals = self._new_totals()

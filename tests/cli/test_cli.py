@@ -31,6 +31,11 @@ positional arguments:
     dataset   Show one data set: counts, classes, problems.
     relink    Tell a data set where its originals are now.
     remove    Forget a data set; originals are not touched.
+    train     Train a run on a data set.
+    resume    Go on with a run that was stopped.
+    stop      Stop a run; it can be resumed.
+    runs      List the runs.
+    show      Show one run: state, metrics, curve.
     doctor    Check this computer: versions, device, disk, what is missing.
 
 options:

@@ -1,0 +1,103 @@
+"""Runs by name: made, listed, found, deleted."""
+
+from __future__ import annotations
+
+import difflib
+import platform
+import shutil
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from crlc import __version__
+from crlc.data.dataset import ImageDataset
+from crlc.errors import CrlcError, NotFoundError
+from crlc.training.run_folder import RunFolder
+from crlc.training.settings import TrainSettings
+from crlc.workspace.workspace import Workspace
+
+
+class Runs:
+    """The runs of a workspace."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        """Take the workspace."""
+        self._workspace = workspace
+        self._folder = workspace.root / "runs"
+
+    def ids(self) -> list[str]:
+        """All runs, oldest first."""
+        if not self._folder.is_dir():
+            return []
+        found = [path for path in self._folder.iterdir() if (path / "run.json").exists()]
+        return [
+            path.name for path in sorted(found, key=lambda path: ((path / "run.json").stat().st_mtime_ns, path.name))
+        ]
+
+    def open(self, run_id: str) -> RunFolder:
+        """A run by its id, or by an unambiguous beginning of it; `last` is the newest.
+
+        Raises:
+            NotFoundError: there is none, or more than one; the nearest is offered.
+        """
+        ids = self.ids()
+        if run_id == "last" and ids:
+            return RunFolder(self._folder / ids[-1])
+        matching = [run_id] if run_id in ids else [name for name in ids if name.startswith(run_id)]
+        if len(matching) == 1:
+            return RunFolder(self._folder / matching[0])
+        if len(matching) > 1:
+            raise NotFoundError(f"{run_id!r} may be any of {', '.join(matching)}. Give more of the name.")
+        near = difflib.get_close_matches(run_id, ids, n=1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(ids) or 'none yet'}."
+        raise NotFoundError(f"No run is named {run_id!r} in {self._workspace.root}. {hint}")
+
+    def create(self, dataset: ImageDataset, settings: TrainSettings, preset: str, device: str) -> RunFolder:
+        """Make the folder of a new run."""
+        now = datetime.now(UTC)
+        stem = f"{dataset.name}-{now:%Y%m%d-%H%M%S}"
+        folder = self._free_folder(stem)
+        run = RunFolder(folder)
+        run.write_description(
+            {
+                "dataset": dataset.name,
+                "dataset_uid": dataset.info.uid,
+                "manifest_version": dataset.version,
+                "preset": preset,
+                "device": device,
+                "settings": settings.to_json(),
+                "created": now.isoformat(timespec="seconds"),
+                "versions": {"crlc": __version__, "python": platform.python_version(), "torch": version("torch")},
+            }
+        )
+        return run
+
+    def dataset_of(self, description: dict[str, Any]) -> ImageDataset:
+        """The data set that a run was made on.
+
+        Raises:
+            CrlcError: it is gone, or another one has its name now.
+        """
+        dataset = self._workspace.dataset(description["dataset"])
+        if dataset.info.uid != description["dataset_uid"]:
+            raise CrlcError(
+                f"The data set {dataset.name!r} was removed and made anew since this run; its images have other ids. "
+                "Train again."
+            )
+        return dataset
+
+    def delete(self, run: RunFolder) -> None:
+        """Forget a run."""
+        shutil.rmtree(run.path)
+
+    def _free_folder(self, stem: str) -> Path:
+        number = 1
+        while True:
+            folder = self._folder / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                number += 1
+            else:
+                return folder
