@@ -85,9 +85,8 @@ def main() -> None:
         glyphs = suitable_recipe(images.sample(64)) == "glyph"
         around = Circumstances(len(images), images.size, glyphs, has_gpu=False)
         base = replace(preset("quick", around), clusters=clusters, epochs=options.epochs, feature_weight=1.0)
-        print(
-            f"{dataset.name}: {len(images):,} images, {options.epochs} epochs, seeds {options.seeds}, commit {commit.strip()}"
-        )
+        about = f"{dataset.name}: {len(images):,} images, {options.epochs} epochs, seeds {options.seeds}"
+        print(f"{about}, {options.threads} threads, commit {commit.strip()}")
         print("| variant | ACC by seed | median | per run |\n|---|---|---|---|")
         pixels = images.read(images.ids)[..., 0].reshape(len(images), -1) / 255
         assert images.classes is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from crlc import __version__
-from crlc.cli import datasets, doctor, training
+from crlc.cli import assign, datasets, doctor, training
 from crlc.cli.output import Output
 from crlc.errors import CrlcError, UsageError
 from crlc.workspace import Workspace
@@ -43,6 +43,7 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("Stop a run; it can be resumed.", training.run_argument, training.run_stop),
     "runs": Command("List the runs.", lambda _: None, training.run_runs),
     "show": Command("Show one run: state, metrics, curve.", training.run_argument, training.run_show),
+    "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
     "doctor": Command(
         "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
     ),

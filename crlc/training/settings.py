@@ -14,7 +14,7 @@ CRITIC_NAMES = ("log-dot", "dot", "neg-l2", "neg-js")
 BACKBONE_NAMES = ("small", "resnet18", "resnet34", "resnet50")
 AUGMENTATIONS = ("auto", "photo", "photo-blur", "glyph", "none")
 OPTIMISERS = ("sgd", "adamw")
-SCHEDULES = ("constant", "cosine")
+SCHEDULES = ("constant", "cosine", "cooldown")
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class TrainSettings:
     """Highest learning rate. Paper: 0.1 with sgd."""
 
     schedule: str = "constant"
-    """constant or cosine (to zero at the end). Paper: constant."""
+    """constant, cosine (to zero at the end), or cooldown (constant, then to zero in the last fifth). Paper: constant."""
 
     warmup_epochs: float = 0.0
     """Epochs over which the learning rate rises from zero. Paper: 0."""

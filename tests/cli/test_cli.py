@@ -36,6 +36,7 @@ positional arguments:
     stop      Stop a run; it can be resumed.
     runs      List the runs.
     show      Show one run: state, metrics, curve.
+    assign    Give new images the clusters of a run.
     doctor    Check this computer: versions, device, disk, what is missing.
 
 options:

@@ -1,0 +1,173 @@
+"""CRLC as a scikit-learn estimator, for images in memory or at a path."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from crlc.data.augment import suitable_recipe
+from crlc.errors import UsageError
+from crlc.model import CrlcNetwork
+from crlc.training.assign import Assignments, assign
+from crlc.training.checkpoint import load_checkpoint, save_checkpoint
+from crlc.training.device import choose_device
+from crlc.training.images import TrainingImages, images_from_array, images_of
+from crlc.training.presets import Circumstances, preset
+from crlc.training.run_folder import RunFolder
+from crlc.training.settings import TrainSettings
+from crlc.training.trainer import Trainer
+from crlc.workspace import Workspace
+
+Images = NDArray[np.uint8] | str | PathLike[str]
+_GREY_DIMENSIONS, _COLOUR_DIMENSIONS = 3, 4
+
+
+class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Clusters images by maximising mutual information across views.
+
+    Learned attributes: `labels_` (N,), `probabilities_` (N, C), `features_` (N, 128), `n_features_in_`,
+    `settings_`, `metrics_`.
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 10,
+        *,
+        preset: str = "quick",
+        device: str = "auto",
+        random_state: int = 0,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        """Only store.
+
+        Args:
+            n_clusters: C.
+            preset: quick, balanced, best or one of the paper's.
+            device: auto, cpu, cuda or mps.
+            random_state: the seed.
+            settings: other fields of `TrainSettings` by name.
+        """
+        self.n_clusters = n_clusters
+        self.preset = preset
+        self.device = device
+        self.random_state = random_state
+        self.settings = settings
+
+    def fit(self, X: Images, y: object = None) -> Self:  # noqa: ARG002, N803  (scikit-learn's names)
+        """Train on images: an array (N, H, W) or (N, H, W, 3) of uint8, or a path to import.
+
+        Raises:
+            UsageError: the images or settings cannot be used.
+        """
+        with tempfile.TemporaryDirectory(prefix="crlc-") as place:
+            images = self._read(X, Path(place))
+            device = choose_device(self.device)
+            self.settings_ = self._settings(images, device)
+            folder = RunFolder(Path(place, "run"))
+            folder.path.mkdir()
+            trainer = Trainer(images, self.settings_, folder, device)
+            trainer.run()
+        self.network_ = trainer.network.cpu().eval()
+        self.subhead_ = trainer.subhead
+        self.metrics_ = {
+            name: trainer.last_metrics[name] for name in ("cluster_information", "clusters_found", "largest_share")
+        }
+        self.n_features_in_ = images.size * images.size * 3
+        seen = self._assign(images)
+        self.labels_, self.probabilities_, self.features_ = seen.clusters, seen.q, seen.z
+        return self
+
+    def predict(self, X: Images) -> NDArray[np.int64]:  # noqa: N803
+        """The cluster of each image."""
+        return self._look(X).clusters
+
+    def predict_proba(self, X: Images) -> NDArray[np.float32]:  # noqa: N803
+        """Cluster probabilities, (N, C)."""
+        return self._look(X).q
+
+    def transform(self, X: Images) -> NDArray[np.float32]:  # noqa: N803
+        """Unit features of the RL-head, (N, 128)."""
+        return self._look(X).z
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Keep the trained network and everything `load` needs."""
+        check_is_fitted(self)
+        content = {
+            "network": self.network_.state_dict(),
+            "subhead": self.subhead_,
+            "settings": self.settings_.to_json(),
+            "parameters": self.get_params(),
+            "metrics": self.metrics_,
+        }
+        save_checkpoint(Path(file), content)
+
+    @classmethod
+    def load(cls, file: str | PathLike[str]) -> CRLC:
+        """A trained estimator from a file of `save`; nothing in the file is executed.
+
+        It can predict and transform; `labels_` belong to the images of `fit` and are not kept.
+        """
+        content = load_checkpoint(Path(file), torch.device("cpu"))
+        model = cls(**content["parameters"])
+        model.settings_ = settings = TrainSettings.from_json(content["settings"])
+        network = CrlcNetwork(settings.backbone, settings.image_size, settings.clusters, settings.subheads)
+        network.load_state_dict(content["network"])
+        model.network_, model.subhead_, model.metrics_ = network.eval(), content["subhead"], content["metrics"]
+        model.n_features_in_ = settings.image_size * settings.image_size * 3
+        return model
+
+    # ---- inside
+
+    def _look(self, X: Images) -> Assignments:  # noqa: N803
+        check_is_fitted(self)
+        with tempfile.TemporaryDirectory(prefix="crlc-") as place:
+            images = self._read(X, Path(place), self.settings_.image_size)
+            if images.size != self.settings_.image_size:
+                raise UsageError(
+                    f"Images of {images.size} px were given, but the model was fitted on {self.settings_.image_size} px."
+                )
+            return self._assign(images)
+
+    def _assign(self, images: TrainingImages) -> Assignments:
+        return assign(self.network_, images, self.subhead_, torch.device("cpu"))
+
+    def _settings(self, images: TrainingImages, device: torch.device) -> TrainSettings:
+        glyphs = suitable_recipe(images.sample(64)) == "glyph"
+        base = preset(self.preset, Circumstances(len(images), images.size, glyphs, device.type != "cpu"))
+        chosen = {
+            "clusters": self.n_clusters,
+            "seed": self.random_state,
+            "image_size": images.size,
+            **(self.settings or {}),
+        }
+        unknown = set(chosen) - set(base.to_json())
+        if unknown:
+            raise UsageError(f"settings={sorted(unknown)} are not known. There are: {', '.join(base.to_json())}.")
+        return replace(base, **chosen)
+
+    @staticmethod
+    def _read(X: Images, place: Path, size: int | None = None) -> TrainingImages:  # noqa: N803
+        if isinstance(X, (str, PathLike)):
+            from crlc.config import ImportOptions
+
+            dataset, report = Workspace(place / "workspace").import_dataset(str(X), options=ImportOptions(size=size))
+            return images_of(dataset, report.sizes[0])
+        pixels = np.asarray(X)
+        if pixels.ndim == _GREY_DIMENSIONS:
+            pixels = pixels[..., None].repeat(3, axis=3)
+        square = pixels.ndim == _COLOUR_DIMENSIONS and pixels.shape[1] == pixels.shape[2] and pixels.shape[3] == 3  # noqa: PLR2004
+        if not square or pixels.dtype != np.uint8:
+            raise UsageError(
+                f"Images of shape {np.shape(X)} and type {pixels.dtype} were given; "
+                "they must be uint8, (N, S, S) or (N, S, S, 3), or a path to a folder."
+            )
+        return images_from_array(pixels)
