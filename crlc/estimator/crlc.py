@@ -130,11 +130,10 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _look(self, X: Images) -> Assignments:  # noqa: N803
         check_is_fitted(self)
         with tempfile.TemporaryDirectory(prefix="crlc-") as place:
-            images = self._read(X, Path(place), self.settings_.image_size)
-            if images.size != self.settings_.image_size:
-                raise UsageError(
-                    f"Images of {images.size} px were given, but the model was fitted on {self.settings_.image_size} px."
-                )
+            size = self.settings_.image_size
+            images = self._read(X, Path(place), size)
+            if images.size != size:
+                raise UsageError(f"Images of {images.size} px were given, but the model was fitted on {size} px.")
             return self._assign(images)
 
     def _assign(self, images: TrainingImages) -> Assignments:

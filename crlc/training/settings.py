@@ -76,7 +76,7 @@ class TrainSettings:
     """Highest learning rate. Paper: 0.1 with sgd."""
 
     schedule: str = "constant"
-    """constant, cosine (to zero at the end), or cooldown (constant, then to zero in the last fifth). Paper: constant."""
+    """constant, cosine (to zero at the end), or cooldown (to zero in the last fifth). Paper: constant."""
 
     warmup_epochs: float = 0.0
     """Epochs over which the learning rate rises from zero. Paper: 0."""

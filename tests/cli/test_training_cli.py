@@ -6,7 +6,6 @@ import os
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from crlc.cli.training import curve
@@ -15,17 +14,6 @@ from crlc.workspace.runs import Runs
 from tests.pictures import save_pictures
 
 FAST = ("--set", "subheads=2", "--set", "batch_size=64")
-
-
-@pytest.fixture
-def small_set(tmp_path: Path) -> Path:
-    """A NumPy archive of 200 small grey pictures of two kinds."""
-    generator = np.random.default_rng(0)
-    images = generator.normal(20, 8, (200, 16, 16))
-    images[::2, 4:12] += 150
-    images[1::2, :, 4:12] += 150
-    np.savez(tmp_path / "set.npz", images=images.clip(0, 255).astype(np.uint8), labels=np.arange(200) % 2)
-    return tmp_path / "set.npz"
 
 
 def test_train_imports_on_the_fly_and_prints_the_agreed_object(crlc, small_set: Path, workspace: Workspace):
