@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -173,19 +172,6 @@ def test_no_package_for_this_python(project: Project):
     assert f"a package has no version for Python {version}, which may be too old or too new" in one_line_error(output)
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", str(disk)]
-    mounted = subprocess.run(command, capture_output=True, check=False)
-    if mounted.returncode != 0:
-        pytest.skip(f"mounting a small disk needs root's rights: {mounted.stderr.decode().strip()}")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs tmpfs")
 @pytest.mark.parametrize("small_disk", ["4m", "80m"], indirect=True, ids=["for the environment", "for the packages"])
 def test_a_full_disk(small_disk: Path, tmp_path: Path):
     make_wheel(tmp_path / "wheels", "1.0", ballast=100_000_000)

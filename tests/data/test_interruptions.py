@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -132,21 +131,6 @@ def test_a_file_that_vanishes_after_the_listing(workspace: Workspace, tmp_path: 
 # ---- a full disk
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 2 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip(f"mounting a small disk needs root's rights: {mounted.stderr.decode().strip()}")
-    yield disk
-    subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs tmpfs")
 def test_too_little_space_is_said_before_decoding(small_disk: Path, tmp_path: Path):
     save_pictures(tmp_path / "pictures", 100)
     workspace = Workspace(small_disk)
@@ -155,7 +139,6 @@ def test_too_little_space_is_said_before_decoding(small_disk: Path, tmp_path: Pa
     assert workspace.dataset_names() == []
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs tmpfs")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_disk_that_fills_up_in_the_middle(small_disk: Path, tmp_path: Path, workers: int):
     folder = tmp_path / "pictures"
