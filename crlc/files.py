@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from crlc.errors import BusyError, DamagedError
+
+_REPLACE_ATTEMPTS = 20
+_REPLACE_PAUSE_SECONDS = 0.05
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -23,7 +27,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
             json.dump(content, stream, indent=1, ensure_ascii=True)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, path)
+        _replace(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
@@ -76,6 +80,18 @@ def writer_lock(path: Path, what: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def _replace(temporary: str, path: Path) -> None:
+    """Rename over the old file; on Windows a reader may hold it for a moment."""
+    for attempt in range(_REPLACE_ATTEMPTS):
+        try:
+            os.replace(temporary, path)
+            return
+        except PermissionError:
+            if os.name != "nt" or attempt == _REPLACE_ATTEMPTS - 1:
+                raise
+            time.sleep(_REPLACE_PAUSE_SECONDS)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.pixels import stored_sizes
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import CrlcError, UsageError
+from crlc.files import writer_lock
 from crlc.training.settings import AUGMENTATIONS, BACKBONE_NAMES, CRITIC_NAMES, IMPLEMENTATIONS, TrainSettings
 from crlc.workspace import Workspace
 
@@ -57,6 +58,7 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
     """Train a new run."""
     from crlc.training.device import choose_device
     from crlc.training.estimate import estimated_seconds
+    from crlc.training.images import require_enough
     from crlc.workspace.runs import Runs
 
     device = choose_device(options.device)
@@ -68,7 +70,8 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
         text = f"{settings.epochs} epochs of {len(images):,} images on {device.type}: about {duration(seconds)}."
         output.result({"seconds": round(seconds, 1), "settings": settings.to_json()}, [text])
         return 0
-    run = Runs(workspace).create(dataset, settings, options.preset, device.type)
+    require_enough(images, settings.clusters)
+    run = Runs(workspace).create(dataset, images.ids, settings, options.preset, device.type)
     return _train(run, images, settings, device, dataset, output)
 
 
@@ -81,6 +84,7 @@ def resume_arguments(parser: argparse.ArgumentParser) -> None:
 def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Go on with a run that was stopped or interrupted."""
     from crlc.training.device import choose_device
+    from crlc.training.images import only
     from crlc.workspace.runs import Runs
 
     runs = Runs(workspace)
@@ -93,7 +97,8 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
     description = run.description()
     settings = TrainSettings.from_json(description["settings"])
     dataset = runs.dataset_of(description)
-    return _train(run, _images(dataset, settings, workspace), settings, choose_device(options.device), dataset, output)
+    images = only(_images(dataset, settings, workspace), run.ids())
+    return _train(run, images, settings, choose_device(options.device), dataset, output)
 
 
 def run_argument(parser: argparse.ArgumentParser) -> None:
@@ -182,10 +187,10 @@ def _settings(options: argparse.Namespace, dataset: ImageDataset, device: torch.
     from crlc.training.images import images_of
     from crlc.training.presets import DEFAULT_CLUSTERS, Circumstances, preset
 
-    size = stored_sizes(dataset.folder, complete=True)[0]
+    size = dataset.usual_size()
     sample = images_of(dataset, size)
-    glyphs = suitable_recipe(sample.sample(64)) == "glyph"
-    settings = preset(options.preset, Circumstances(len(sample), size, glyphs, device.type != "cpu"))
+    recipe = suitable_recipe(sample.sample(64))
+    settings = preset(options.preset, Circumstances(len(sample), size, recipe == "glyph", device.type != "cpu"))
     chosen = {
         name: getattr(options, name) for name in ("implementation", "critic", "backbone", "augment", "epochs", "seed")
     }
@@ -219,13 +224,14 @@ def _train(
 ) -> int:
     from crlc.training.trainer import Trainer
 
-    trainer = Trainer(images, settings, run, device, _progress_printer())
-    before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        state = trainer.run()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    with writer_lock(run.path / "lock", f"The run {run.id}"):
+        trainer = Trainer(images, settings, run, device, _progress_printer())
+        before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            state = trainer.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
     sys.stderr.write("\n" if sys.stderr.isatty() else "")
     summary = _summary(run)
     content = {**summary, "dataset": dataset.name}

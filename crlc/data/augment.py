@@ -102,6 +102,11 @@ def make_view(images: Tensor, recipe: Recipe, generator: torch.Generator) -> Ten
     Returns:
         (B, 3, H, W), from 0 to 1 but for the noise.
     """
+    with torch.autocast(images.device.type, enabled=False):  # half a pixel is too coarse for a grid
+        return _make_view(images, recipe, generator)
+
+
+def _make_view(images: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
     dice = _Dice(len(images), generator, images.device)
     view = warp(images, _random_warp(recipe, dice))
     if recipe.jitter or recipe.grey:

@@ -39,6 +39,8 @@ class DatasetInfo:
     downloads: str
     options: ImportOptions
     created: str
+    size: int | None = None
+    """Side of the pixels that the first import chose; none until it finished."""
 
     def save(self, folder: Path) -> None:
         """Write it into the data set's folder."""
@@ -119,6 +121,11 @@ class ImageDataset:
         with Manifest(self.folder) as manifest:
             return manifest.version
 
+    def changed_since(self, version: int) -> int:
+        """How many images that were there at a version of the manifest have other content now."""
+        with Manifest(self.folder) as manifest:
+            return manifest.count_changed_since(version)
+
     @cached_property
     def source(self) -> Source:
         """The originals, if they are still where they were; opened once.
@@ -147,6 +154,14 @@ class ImageDataset:
                 version=manifest.version,
                 pixel_bytes=sum(file.stat().st_size for file in self.folder.glob("pixels/*.u8")),
             )
+
+    def usual_size(self) -> int:
+        """The size that its first import chose, whatever others were added.
+
+        Raises:
+            NotFoundError: the first import did not finish.
+        """
+        return self.info.size or self.pixels().size
 
     def pixels(self, size: int | None = None) -> PixelStore:
         """The decoded images of one size; by default the smallest there is.

@@ -41,7 +41,8 @@ CREATE TABLE images (
     reason TEXT,
     class TEXT,
     split TEXT,
-    content_version INTEGER NOT NULL
+    content_version INTEGER NOT NULL,
+    first_version INTEGER NOT NULL         -- the version in which the image came
 );
 CREATE INDEX images_by_hash ON images (hash);
 CREATE TABLE stored_pixels (size INTEGER, id INTEGER, hash BLOB, PRIMARY KEY (size, id)) WITHOUT ROWID;
@@ -166,6 +167,11 @@ class Manifest:
     def classes_and_splits(self) -> Iterator[tuple[int, str | None, str | None]]:
         """Id, class and split of every readable image."""
         yield from self.connection.execute("SELECT id, class, split FROM images WHERE status = 'ok'")
+
+    def count_changed_since(self, version: int) -> int:
+        """How many images that were known at a version have got other content later."""
+        query = "SELECT COUNT(*) FROM images WHERE content_version > ? AND first_version <= ?"
+        return int(self.connection.execute(query, (version, version)).fetchone()[0])
 
     def sample(self, count: int) -> list[ImageRecord]:
         """A few readable images at even distances, in the order of their ids."""

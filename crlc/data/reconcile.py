@@ -142,8 +142,8 @@ class Reconciliation:
             self._vacate_paths()
             self._update_matched()
             self._sql.execute(
-                "INSERT INTO images (path, bytes, stamp, status, reason, content_version) "
-                "SELECT path, bytes, stamp, iif(problem IS NULL, 'pending', 'unreadable'), problem, ? "
+                "INSERT INTO images (path, bytes, stamp, status, reason, content_version, first_version) "
+                "SELECT path, bytes, stamp, iif(problem IS NULL, 'pending', 'unreadable'), problem, ?1, ?1 "
                 "FROM scan WHERE fate = 'new' ORDER BY path",
                 (self._manifest.version + 1,),
             )

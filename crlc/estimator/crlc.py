@@ -44,7 +44,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         *,
         preset: str = "quick",
         device: str = "auto",
-        random_state: int = 0,
+        random_state: int | None = 0,
         settings: dict[str, Any] | None = None,
     ) -> None:
         """Only store.
@@ -53,7 +53,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             n_clusters: C.
             preset: quick, balanced, best or one of the paper's.
             device: auto, cpu, cuda or mps.
-            random_state: the seed.
+            random_state: the seed; none for another one each time.
             settings: other fields of `TrainSettings` by name.
         """
         self.n_clusters = n_clusters
@@ -69,7 +69,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             UsageError: the images or settings cannot be used.
         """
         with tempfile.TemporaryDirectory(prefix="crlc-") as place:
-            images = self._read(X, Path(place))
+            images = self._read(X, Path(place), (self.settings or {}).get("image_size"))
             device = choose_device(self.device)
             self.settings_ = self._settings(images, device)
             folder = RunFolder(Path(place, "run"))
@@ -105,7 +105,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "network": self.network_.state_dict(),
             "subhead": self.subhead_,
             "settings": self.settings_.to_json(),
-            "parameters": self.get_params(),
+            "parameters": {name: _plain(value) for name, value in self.get_params().items()},
             "metrics": self.metrics_,
         }
         save_checkpoint(Path(file), content)
@@ -142,12 +142,12 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _settings(self, images: TrainingImages, device: torch.device) -> TrainSettings:
         glyphs = suitable_recipe(images.sample(64)) == "glyph"
         base = preset(self.preset, Circumstances(len(images), images.size, glyphs, device.type != "cpu"))
-        chosen = {
-            "clusters": self.n_clusters,
-            "seed": self.random_state,
-            "image_size": images.size,
-            **(self.settings or {}),
-        }
+        seed = int(np.random.default_rng().integers(2**31)) if self.random_state is None else int(self.random_state)
+        chosen: dict[str, Any] = {**_plain(self.settings or {}), "clusters": int(self.n_clusters), "seed": seed}
+        if chosen.setdefault("image_size", images.size) != images.size:
+            raise UsageError(
+                f"settings image_size={chosen['image_size']} does not fit images of {images.size} px. Leave it out."
+            )
         unknown = set(chosen) - set(base.to_json())
         if unknown:
             raise UsageError(f"settings={sorted(unknown)} are not known. There are: {', '.join(base.to_json())}.")
@@ -170,3 +170,10 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "they must be uint8, (N, S, S) or (N, S, S, 3), or a path to a folder."
             )
         return images_from_array(pixels)
+
+
+def _plain(value: Any) -> Any:
+    """A value without NumPy's types, which a file that runs no code cannot hold."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return value.item() if isinstance(value, np.generic) else value

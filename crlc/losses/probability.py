@@ -99,7 +99,7 @@ def _negative_l2(p: Tensor, q: Tensor) -> Tensor:
 def _negative_js(p: Tensor, q: Tensor) -> Tensor:
     """Minus the Jensen-Shannon divergence, (H(p) + H(q)) / 2 - H((p + q) / 2), for all pairs."""
     own = (entr(p).sum(dim=2)[:, :, None] + entr(q).sum(dim=2)[:, None, :]) / 2
-    # Cluster by cluster: all at once would need C times the memory of the matrix.
+    # Cluster by cluster: the gradient still needs C matrices, so this critic is for small C and batches.
     mixed = sum(
         (entr((p[:, :, None, c] + q[:, None, :, c]) / 2) for c in range(p.shape[2])),
         start=torch.zeros((), device=p.device),

@@ -60,6 +60,7 @@ def assign(
     subhead: int,
     device: torch.device,
     positions: NDArray[np.int64] | None = None,
+    batch_size: int = _BATCH,
 ) -> Assignments:
     """Look at images as they are, without augmentation.
 
@@ -69,13 +70,14 @@ def assign(
         subhead: the one that speaks.
         device: where to compute.
         positions: which of them; by default all.
+        batch_size: how many at a time.
     """
     chosen = np.arange(len(images)) if positions is None else positions
     was_training = network.training
     network.eval()
     parts: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
-    for start in range(0, len(chosen), _BATCH):
-        output: NetworkOutput = network(normalise(images.batch(chosen[start : start + _BATCH], device)))
+    for start in range(0, len(chosen), batch_size):
+        output: NetworkOutput = network(normalise(images.batch(chosen[start : start + batch_size], device)))
         q = output.q
         parts.append((q[subhead].cpu(), output.z.float().cpu(), output.h.float().cpu(), q.argmax(dim=2).cpu()))
     network.train(was_training)

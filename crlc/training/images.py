@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -63,6 +63,24 @@ def images_of(dataset: ImageDataset, size: int, *, cluster_unlabelled: bool = Tr
     return TrainingImages(store.ids, size, store.read, facts.class_numbers, clusterable)
 
 
+def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
+    """The part of the images that has these ids.
+
+    Raises:
+        UsageError: some are not there any more.
+    """
+    places = np.searchsorted(images.ids, ids)
+    missing = int((places >= len(images.ids)).sum() + (images.ids[np.minimum(places, len(images) - 1)] != ids).sum())
+    if missing:
+        raise UsageError(f"{missing} images of this run are not in the data set any more. Train again.")
+    return replace(
+        images,
+        ids=ids,
+        classes=None if images.classes is None else images.classes[places],
+        clusterable=None if images.clusterable is None else images.clusterable[places],
+    )
+
+
 def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:
     """Images in memory, (N, size, size, 3) uint8."""
     return TrainingImages(np.arange(1, len(pixels) + 1), pixels.shape[1], lambda ids: pixels[ids - 1])
@@ -74,9 +92,8 @@ def require_enough(images: TrainingImages, clusters: int) -> None:
     Raises:
         UsageError: fewer than two images, or fewer than clusters.
     """
-    if len(images) < LEAST_IMAGES:
-        raise UsageError(f"Training needs at least {LEAST_IMAGES} readable images; there are {len(images)}.")
-    if len(images) < clusters:
-        raise UsageError(
-            f"clusters={clusters} is not allowed: there are only {len(images)} images. Choose fewer clusters."
-        )
+    count = len(images) if images.clusterable is None else int(images.clusterable.sum())
+    if count < LEAST_IMAGES:
+        raise UsageError(f"Training needs at least {LEAST_IMAGES} readable images to cluster; there are {count}.")
+    if count < clusters:
+        raise UsageError(f"clusters={clusters} is not allowed: there are only {count} images. Choose fewer clusters.")

@@ -24,7 +24,8 @@ from crlc.files import read_json, write_json
 _VERSION = 1
 _ADVICE = "Delete the run's folder if it is of no use."
 STATES = ("queued", "running", "stopping", "stopped", "finished", "failed")
-_UNFINISHED = ("running", "stopping")
+_UNFINISHED = ("queued", "running", "stopping")
+_RESULT_ATTEMPTS = 10
 
 
 class RunFolder:
@@ -55,6 +56,15 @@ class RunFolder:
         """Read run.json."""
         return read_json(self.path / "run.json", "run", _VERSION, _ADVICE)
 
+    def write_ids(self, ids: NDArray[np.int64]) -> None:
+        """Note which images the run is about."""
+        np.save(self.path / "ids.npy", ids, allow_pickle=False)
+
+    def ids(self) -> NDArray[np.int64]:
+        """The images the run is about."""
+        ids: NDArray[np.int64] = np.load(self.path / "ids.npy", allow_pickle=False)
+        return ids
+
     # ---- how it goes
 
     def write_status(self, state: str, **facts: Any) -> None:
@@ -71,6 +81,9 @@ class RunFolder:
 
     def status(self) -> dict[str, Any]:
         """Read status.json; a run whose process is gone is failed (interrupted), whatever the file says."""
+        if not (self.path / "status.json").exists():
+            nothing = {"epoch": 0, "epochs": 0, "step": 0}
+            return {"state": "failed", "message": "interrupted before it began. It can be resumed.", **nothing}
         status = read_json(self.path / "status.json", "status", _VERSION, _ADVICE)
         if status["state"] in _UNFINISHED and not _is_alive(status["pid"], status["process_started"]):
             return {**status, "state": "failed", "message": "interrupted: its process is gone. It can be resumed."}
@@ -114,7 +127,7 @@ class RunFolder:
     def cut_metrics(self, length: int) -> None:
         """Forget the lines after a checkpoint."""
         file = self.path / "metrics.jsonl"
-        if file.exists():
+        if file.exists() and file.stat().st_size > length:  # truncating to more would add zeros
             os.truncate(file, length)
 
     # ---- results
@@ -126,7 +139,8 @@ class RunFolder:
         folder.mkdir()
         for key, array in arrays.items():
             np.save(folder / f"{key}.npy", array, allow_pickle=False)
-        write_json(self.path / "result.json", {"kind": "result", "version": _VERSION, "folder": name, **facts})
+        content = {"kind": "result", "version": _VERSION, "folder": name, "arrays": sorted(arrays), **facts}
+        write_json(self.path / "result.json", content)
         for old in self.path.glob("result-*"):
             if old.name != name:
                 shutil.rmtree(old, ignore_errors=True)
@@ -137,11 +151,19 @@ class RunFolder:
         Raises:
             NotFoundError: there is none yet.
         """
-        if not (self.path / "result.json").exists():
-            raise NotFoundError(f"The run {self.id} has no result yet. Wait for its first evaluation, or resume it.")
-        facts = read_json(self.path / "result.json", "result", _VERSION, _ADVICE)
-        files = (self.path / facts["folder"]).glob("*.npy")
-        return {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in files}, facts
+        for _ in range(_RESULT_ATTEMPTS):
+            if not (self.path / "result.json").exists():
+                break
+            facts = read_json(self.path / "result.json", "result", _VERSION, _ADVICE)
+            folder = self.path / facts["folder"]
+            try:
+                names = facts["arrays"]
+                return {
+                    name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in names
+                }, facts
+            except FileNotFoundError:
+                continue  # replaced by a newer one between the two looks
+        raise NotFoundError(f"The run {self.id} has no result yet. Wait for its first evaluation, or resume it.")
 
 
 def _is_alive(pid: int, started: float) -> bool:

@@ -62,6 +62,8 @@ def simclr_step(network: nn.Module, batch: Batch, recipe: Recipe, settings: Trai
     other_logits = _clusterable(output.logits[:, count:], batch)
     q, other_q = logits.float().softmax(dim=2), other_logits.float().softmax(dim=2)
     feature = feature_contrastive(z, other_z, settings.temperature) if settings.feature_weight else None
+    if not q.shape[1]:
+        return _without_clusters(feature, q, settings)
     terms = combine(
         _weights(settings),
         probability=probability_contrastive(q, other_q, settings.critic, settings.smoothing),
@@ -87,6 +89,9 @@ def memory_bank_step(
     feature = (
         bank_feature_contrastive(output.z, own_z, drawn_z, settings.temperature) if settings.feature_weight else None
     )
+    bank.update(batch.positions, output.q, output.z)
+    if not q.shape[1]:
+        return _without_clusters(feature, q, settings)
     terms = combine(
         _weights(settings),
         probability=bank_probability_contrastive(q, own_q, drawn_q, settings.critic, settings.smoothing),
@@ -94,13 +99,20 @@ def memory_bank_step(
         penalty=logit_penalty(logits),
         feature=feature,
     )
-    bank.update(batch.positions, output.q, output.z)
     return StepOutcome(terms, joint_probability(q, own_q).detach(), _counts(q))
 
 
 def candidates(settings: TrainSettings, batch_size: int) -> int:
     """M of the InfoNCE bounds: the positive and everything it is told from."""
     return 2 * batch_size - 1 if settings.implementation == "simclr" else settings.bank_negatives + 1
+
+
+def _without_clusters(feature: Tensor | None, q: Tensor, settings: TrainSettings) -> StepOutcome:
+    """The outcome of a batch in which no image is for the C-head."""
+    subheads, _, clusters = q.shape
+    zero = q.sum(dim=(1, 2))  # an empty sum, yet part of the graph
+    terms = combine(_weights(settings), probability=zero, entropy=zero, penalty=zero, feature=feature)
+    return StepOutcome(terms, q.new_zeros(subheads, clusters, clusters), q.new_zeros(subheads, clusters))
 
 
 def _weights(settings: TrainSettings) -> LossWeights:

@@ -102,7 +102,7 @@ class Trainer:
             TrainingError: the loss is not a number, or memory ran out.
         """
         self.folder.forget_stop()
-        self._last_checkpoint = self._last_status = self._started = time.monotonic()
+        self._last_checkpoint = self._last_status = time.monotonic()
         self._status("running")
         try:
             while self.step < self.total_steps:
@@ -113,10 +113,14 @@ class Trainer:
                     return "stopped"
                 self._keep_up()
             self._finish()
-        except torch.OutOfMemoryError as error:
-            raise self._failed(
-                f"memory ran out ({error}). Resume with a smaller batch_size, image_size or backbone"
-            ) from None
+        except TrainingError:
+            raise
+        except Exception as error:
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+                advice = "Train again with a smaller one of --set batch_size, --set image_size or --backbone"
+                raise self._failed(f"memory ran out. {advice}") from error
+            self._status("failed", message=str(error))
+            raise
         return "finished"
 
     # ---- set-up
@@ -134,7 +138,8 @@ class Trainer:
             bank = MemoryBank(len(self.images), settings.clusters, settings.subheads, settings.bank_momentum, generator)
             self._bank = bank.to(self.device)
         self._totals = self._new_totals()
-        half = torch.float16 if self.device.type == "cuda" and not torch.cuda.is_bf16_supported() else torch.bfloat16
+        wide = self.device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
+        half = torch.bfloat16 if wide else torch.float16
         self._autocast = torch.autocast(self.device.type, dtype=half, enabled=self.device.type == "cuda")
         self._scaler = torch.amp.GradScaler(self.device.type, enabled=half == torch.float16)
         self.step = 0
@@ -157,8 +162,9 @@ class Trainer:
         rate = learning_rate(self.settings, self.step, self.steps_per_epoch)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
+        batch = self._batch()
         with self._autocast:
-            outcome = self._objective(self._batch())
+            outcome = self._objective(batch)
         self._require_finite(outcome.terms.total)
         self._optimiser.zero_grad(set_to_none=True)
         torch.autograd.backward(self._scaler.scale(outcome.terms.total))
@@ -169,8 +175,8 @@ class Trainer:
         self._scaler.update()
         self._totals.add(outcome)
         self.step += 1
-        self.seconds += time.monotonic() - started
         self._log(outcome, rate)
+        self.seconds += time.monotonic() - started  # with what is waited for and looked at
 
     def _batch(self) -> Batch:
         epoch, place = divmod(self.step, self.steps_per_epoch)
@@ -195,11 +201,12 @@ class Trainer:
 
     def _require_finite(self, loss: Tensor) -> None:
         # On a GPU the look costs a wait for it, so it is not taken at every step.
-        looked_at = self.device.type == "cpu" or self.step % self.settings.log_steps == 0
+        looked_at = self.device.type == "cpu" or (self.step + 1) % self.settings.log_steps == 0
         if looked_at and not math.isfinite(float(loss.detach())):
             raise self._failed(
                 f"the loss is not a number at step {self.step}. "
-                "Lower learning_rate, set clip_norm=5, or raise temperature; the last good checkpoint is kept"
+                "Train again with a lower learning rate (--set learning_rate=...) or with --set clip_norm=5; "
+                "the last good checkpoint is kept"
             )
 
     def _failed(self, message: str) -> TrainingError:
@@ -239,7 +246,9 @@ class Trainer:
         )
 
     def _end_epoch(self, epoch: int, rate: float) -> None:
-        metrics = self._totals.metrics(candidates(self.settings, self.batch_size))
+        metrics: dict[str, Any] = self._totals.metrics(candidates(self.settings, self.batch_size))
+        if not self.settings.feature_weight:
+            metrics["feature"] = metrics["feature_bound"] = None  # not computed, which is not the same as zero
         self.subhead = int(metrics["subhead"])
         record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": epoch, "learning_rate": rate, **metrics}
         every = max(1, self.settings.epochs // self.settings.evaluations)
@@ -262,7 +271,7 @@ class Trainer:
         positions = None
         if most is not None and len(self.images) > most:
             positions = np.linspace(0, len(self.images) - 1, most).astype(np.int64)
-        return assign(self.network, self.images, self.subhead, self.device, positions)
+        return assign(self.network, self.images, self.subhead, self.device, positions, 2 * self.batch_size)
 
     def _evaluate(self, seen: Assignments, *, final: bool) -> dict[str, Any]:
         """Write the result, and measure it; against classes only to report."""
@@ -287,9 +296,9 @@ class Trainer:
         return measured
 
     def _finish(self) -> None:
+        self._save()  # before the last line: cut off from here on, a resumed run writes that line again
         record = {"kind": "end", "step": self.step, "epoch": self.settings.epochs}
         self._write_epoch({**record, **self._evaluate(self._look(None), final=True)})
-        self._save()
         self._status("finished")
 
     # ---- keeping
@@ -322,6 +331,16 @@ class Trainer:
         }
 
     def _save(self) -> None:
+        """Write a checkpoint, but never one that could not go on.
+
+        Raises:
+            TrainingError: the weights are not numbers any more.
+        """
+        if not all(bool(parameter.isfinite().all()) for parameter in self.network.parameters()):
+            raise self._failed(
+                f"the weights are not numbers any more at step {self.step}. Train again with a lower learning rate "
+                "(--set learning_rate=...) or with --set clip_norm=5; the last good checkpoint is kept"
+            )
         save_checkpoint(self.folder.checkpoint_file, self._state())
         self._last_checkpoint = time.monotonic()
 

@@ -10,6 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, NotFoundError
@@ -53,8 +56,10 @@ class Runs:
         hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(ids) or 'none yet'}."
         raise NotFoundError(f"No run is named {run_id!r} in {self._workspace.root}. {hint}")
 
-    def create(self, dataset: ImageDataset, settings: TrainSettings, preset: str, device: str) -> RunFolder:
-        """Make the folder of a new run."""
+    def create(
+        self, dataset: ImageDataset, ids: NDArray[np.int64], settings: TrainSettings, preset: str, device: str
+    ) -> RunFolder:
+        """Make the folder of a new run on some images of a data set."""
         now = datetime.now(UTC)
         stem = f"{dataset.name}-{now:%Y%m%d-%H%M%S}"
         folder = self._free_folder(stem)
@@ -71,6 +76,8 @@ class Runs:
                 "versions": {"crlc": __version__, "python": platform.python_version(), "torch": version("torch")},
             }
         )
+        run.write_ids(ids)
+        run.write_status("queued", epoch=0, epochs=settings.epochs, step=0)
         return run
 
     def dataset_of(self, description: dict[str, Any]) -> ImageDataset:
@@ -85,6 +92,9 @@ class Runs:
                 f"The data set {dataset.name!r} was removed and made anew since this run; its images have other ids. "
                 "Train again."
             )
+        changed = dataset.changed_since(description["manifest_version"])
+        if changed:
+            raise CrlcError(f"{changed} images of {dataset.name!r} have other content since this run. Train again.")
         return dataset
 
     def delete(self, run: RunFolder) -> None:

@@ -122,8 +122,8 @@ class Workspace:
                     if is_new and not _anything_imported(folder):
                         shutil.rmtree(folder, ignore_errors=True)
                     raise
-                if not is_new:  # what was said this time is remembered once it has worked
-                    info.save(folder)
+                # What was said this time, and the size chosen, are remembered once it has worked.
+                replace(info, size=info.size or outcome.sizes[0]).save(folder)
                 return ImageDataset(folder), outcome
 
     def relink(self, name: str, new_location: str) -> RelinkReport:

@@ -56,6 +56,21 @@ def test_the_same_random_state_gives_the_same_labels(images: np.ndarray):
     np.testing.assert_array_equal(first.probabilities_, second.probabilities_)
 
 
+def test_numbers_of_numpy_will_do(images: np.ndarray, tmp_path: Path):
+    model = CRLC(np.int64(2), settings={**FAST, "epochs": np.int64(1)}, device="cpu").fit(images)
+    model.save(tmp_path / "model.pt")
+    assert CRLC.load(tmp_path / "model.pt").n_clusters == 2
+
+
+def test_a_size_of_its_own_for_a_folder_and_none_for_an_array(images: np.ndarray, tmp_path: Path):
+    for number, image in enumerate(images[:12]):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+    model = CRLC(2, settings={**FAST, "epochs": 1, "image_size": 24}, device="cpu").fit(tmp_path)
+    assert model.settings_.image_size == 24
+    with pytest.raises(UsageError, match="image_size=24 does not fit images of 16 px"):
+        CRLC(2, settings={**FAST, "image_size": 24}, device="cpu").fit(images)
+
+
 def test_a_saved_model_says_the_same(fitted: CRLC, images: np.ndarray, tmp_path: Path):
     fitted.save(tmp_path / "model.pt")
     loaded = CRLC.load(tmp_path / "model.pt")

@@ -172,17 +172,22 @@ def test_the_gradient_of_the_log_dot_critic_has_its_closed_form():
     torch.testing.assert_close(gradient(logits, other, 0.0), closed)
 
 
-def test_smoothing_revives_a_saturated_gradient():
-    # Both views are sure, of different clusters: the loss is large, yet nothing would move.
-    logits = torch.tensor([25.0, -25.0, -25.0], dtype=torch.float64)
-    other = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-    barely_other = torch.tensor([1e-22, 1 - 1e-22, 0.0], dtype=torch.float64)
-    stuck = gradient(logits, other * (1 - 1e-9) + 1e-9 / 3, 0.0)
-    assert stuck.abs().max() < 1e-6
-    # With smoothing the critic is bounded, and a doubtful partner still pulls.
-    doubtful = torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64)
-    assert gradient(doubtful, barely_other, 0.01).abs().max() > 0.1
-    assert torch.isfinite(gradient(logits, other, 0.01)).all()
+def test_smoothing_bounds_the_loss_of_two_views_sure_of_different_clusters():
+    q, partner = torch.tensor([1.0, 0.0, 0.0]), torch.tensor([0.0, 1.0, 0.0])
+
+    def positive_part(smoothing: float) -> tuple[float, list[float]]:
+        varied = q.clone().requires_grad_()
+        loss = -(smooth(varied, smoothing) @ smooth(partner, smoothing)).log()
+        loss.backward()
+        return loss.item(), varied.grad.tolist()
+
+    assert positive_part(0.0)[0] == math.inf
+    high, low = 0.99 + 0.01 / 3, 0.01 / 3
+    dot = 2 * high * low + low * low
+    loss, pull = positive_part(0.01)
+    assert loss == pytest.approx(-math.log(dot), rel=1e-5)
+    # Towards the partner's cluster, and as much stronger as the partner is surer of it.
+    assert pull == pytest.approx([-0.99 * low / dot, -0.99 * high / dot, -0.99 * low / dot], rel=1e-5)
 
 
 @pytest.mark.parametrize("critic", CRITICS)

@@ -212,7 +212,7 @@ def test_a_stop_may_be_asked_for_by_a_file(tmp_path: Path):
 def test_too_few_images_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="clusters=4 is not allowed: there are only 3 images"):
         trained(tmp_path / "run", images=shapes(3))
-    with pytest.raises(UsageError, match="at least 2 readable images; there are 1"):
+    with pytest.raises(UsageError, match="at least 2 readable images to cluster; there are 1"):
         trained(tmp_path / "run", images=shapes(1))
 
 
@@ -240,11 +240,12 @@ def test_a_loss_that_is_not_a_number_stops_with_advice_and_keeps_the_checkpoint(
                 next(trainer.network.parameters()).fill_(float("nan"))
 
     trainer = Trainer(shapes(), replace(TINY, checkpoint_seconds=0.0), folder, CPU, poison)
-    with pytest.raises(TrainingError, match="not a number at step 8. Lower learning_rate"):
+    with pytest.raises(TrainingError, match="not numbers any more at step 8. Train again with a lower learning rate"):
         trainer.run()
     assert folder.status()["state"] == "failed"
     saved = torch.load(folder.checkpoint_file, weights_only=True)
-    assert saved["step"] <= 8
+    assert saved["step"] == 7
+    assert all(tensor.isfinite().all() for tensor in saved["network"].values())
 
 
 def test_images_for_the_rl_head_only_leave_the_c_head_alone():
@@ -273,3 +274,21 @@ def test_the_bank_is_compared_with_before_it_is_updated():
     torch.testing.assert_close(outcome.terms.probability, torch.full((2,), np.log(17.0), dtype=torch.float32))
     assert not torch.allclose(bank.probabilities[:, :8], torch.full((2, 8, 3), 1 / 3))
     assert (bank.probabilities[:, 8:] == 1 / 3).all()
+
+
+def test_a_batch_without_an_image_for_the_c_head_trains_the_rl_head():
+    torch.manual_seed(0)
+    network = CrlcNetwork("small", 16, clusters=3, subheads=2)
+    images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    batch = Batch(images, torch.arange(8), torch.zeros(8, dtype=torch.bool), generator_for(0, "step"))
+    terms = simclr_step(network, batch, Recipe(), TINY).terms
+    torch.testing.assert_close(terms.total, TINY.feature_weight * terms.feature)
+    terms.total.backward()
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+
+
+def test_what_is_not_computed_is_not_shown_as_zero(tmp_path: Path):
+    trained(tmp_path / "run", replace(TINY, feature_weight=0.0, epochs=1))
+    epoch = next(record for record in lines(tmp_path / "run") if record["kind"] == "epoch")
+    assert epoch["feature"] is None
+    assert epoch["feature_bound"] is None
