@@ -49,7 +49,7 @@ class Project:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         # Only the wheels that the test made can be installed, whatever this machine's pip is set up for.
         settings = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "CRLC_"))}
         return subprocess.Popen(
             [sys.executable, str(self.folder / "run_app.py"), *arguments],
             env={**kept, **settings, **environment},
@@ -102,6 +102,8 @@ def test_an_interpreter_that_has_everything_is_used_as_it_is(project: Project):
     code, output = project.run()
     assert (code, output.strip()) == (0, f"APP {sys.prefix}")
     assert not (project.folder / ".venv").exists()
+    assert project.run(CRLC_OWN_ENVIRONMENT="1")[0] == 1  # asked for an environment of its own: there is no such wheel
+    assert (project.folder / ".venv").exists()
 
 
 @pytest.mark.parametrize("state", ["an empty folder", "a dead interpreter", "no pip"])
