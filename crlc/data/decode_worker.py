@@ -130,7 +130,3 @@ def main() -> None:
 def _answer(stream: IO[bytes], content: Any) -> None:
     pickle.dump(content, stream)
     stream.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -29,7 +29,7 @@ from crlc.progress import ProgressCallback, Stage, no_progress
 
 STANDARD_SIZES = (16, 32, 64, 96)
 _SAMPLED_FOR_SIZE = 32
-_CHUNK = 16
+_CHUNK = 32
 _WORTH_A_PROCESS = 64
 """Fewer images than that are decoded by the calling process: starting another takes longer."""
 

@@ -1,6 +1,6 @@
 """Processes that do chunks of work and may die without taking the caller along.
 
-Each worker is `python -m crlc.data.decode_worker`, spoken to through its pipes. Unlike
+Each worker is a Python that runs `crlc.data.decode_worker.main`, spoken to through its pipes. Unlike
 `multiprocessing` this needs no `if __name__ == "__main__"` from the program that imports us (a notebook,
 a Streamlit page), says which chunk a dead worker was at, and leaves no orphan: when the caller is
 killed, a worker's standard input ends, and so does the worker.
@@ -131,7 +131,8 @@ class WorkerPool:
         paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
         process = subprocess.Popen(
             # -P: a PIL.py in the folder where somebody stands must not be what is imported.
-            [sys.executable, "-P", "-m", "crlc.data.decode_worker"],
+            # Not -m, which runs the module once as the program and imports it once more for the pickled job.
+            [sys.executable, "-P", "-c", "from crlc.data.decode_worker import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,  # decoders in C write warnings there, straight past Python

@@ -91,7 +91,8 @@ def test_a_worker_that_is_killed_is_replaced(workspace: Workspace, slow_folder: 
 
     def report(progress: Progress) -> None:
         if progress.stage == "Decoding" and not killed:
-            workers = [child for child in psutil.Process().children() if "crlc.data.decode_worker" in child.cmdline()]
+            children = psutil.Process().children()
+            workers = [child for child in children if "crlc.data.decode_worker" in " ".join(child.cmdline())]
             killed.append(workers[0].pid)
             workers[0].kill()
 
