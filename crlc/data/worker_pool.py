@@ -22,7 +22,7 @@ from typing import Any
 
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 _GOODBYE_SECONDS = 5
-_IN_HAND_PER_WORKER = 4
+_IN_HAND_PER_WORKER = 16  # so that they have work while the caller waits for the disk
 
 
 class WorkerDiedError(Exception):
