@@ -1,4 +1,4 @@
-"""Writing small files so that a crash never leaves half of one, and locks between processes."""
+"""Writing small files so that a crash never leaves half of one, arrays row by row, and locks between processes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
 from crlc.errors import BusyError, DamagedError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import DTypeLike, NDArray
 
 _REPLACE_ATTEMPTS = 20
 _REPLACE_PAUSE_SECONDS = 0.05
@@ -61,6 +65,45 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any
             "Update CRLC Studio, or use the version that made it."
         )
     return content
+
+
+class ArrayFile:
+    """A .npy file filled with rows by plain writes: on a full disk a write through a memory map kills the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Open a file that `create` made; several processes may, for rows of their own."""
+        import numpy as np
+
+        self.path = path
+        with path.open("rb") as stream:
+            np.lib.format.read_magic(stream)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            self._begin = stream.tell()
+        self._dtype: np.dtype[Any] = dtype
+        self._row_bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+        self._stream = path.open("r+b")
+
+    @staticmethod
+    def create(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> None:
+        """Make the file with its header; rows not written later are zeros."""
+        import numpy as np
+
+        kind = np.dtype(dtype)
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+        with path.open("wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, header)
+            stream.truncate(stream.tell() + kind.itemsize * int(np.prod(shape, dtype=np.int64)))
+
+    def write(self, row: int, values: NDArray[Any]) -> None:
+        """Put rows in their place, converted to the file's type."""
+        self._stream.seek(self._begin + row * self._row_bytes)
+        self._stream.write(values.astype(self._dtype, copy=False).tobytes())
+
+    def close(self) -> None:
+        """Flush to the disk."""
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self._stream.close()
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.int64]
+Numbers = NDArray[np.integer[Any]]
 
 
 class Agreement(NamedTuple):
@@ -53,7 +53,7 @@ def matched_accuracy(clusters: Numbers, classes: Numbers) -> float:
 def contingency(first: Numbers, second: Numbers) -> Numbers:
     """How many images have each pair of numbers, (max of first + 1, max of second + 1)."""
     width = int(second.max()) + 1
-    counts = np.bincount(first * width + second, minlength=(int(first.max()) + 1) * width)
+    counts = np.bincount(first.astype(np.int64) * width + second, minlength=(int(first.max()) + 1) * width)
     return counts.reshape(-1, width)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from crlc import __version__
-from crlc.cli import assign, datasets, doctor, training
+from crlc.cli import assign, datasets, doctor, runs, train
 from crlc.cli.output import Output
 from crlc.errors import CrlcError, UsageError
 from crlc.workspace import Workspace
@@ -38,11 +38,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "relink": Command("Tell a data set where its originals are now.", datasets.relink_arguments, datasets.run_relink),
     "remove": Command("Forget a data set; originals are not touched.", datasets.remove_arguments, datasets.run_remove),
-    "train": Command("Train a run on a data set.", training.train_arguments, training.run_train),
-    "resume": Command("Go on with a run that was stopped.", training.resume_arguments, training.run_resume),
-    "stop": Command("Stop a run; it can be resumed.", training.run_argument, training.run_stop),
-    "runs": Command("List the runs.", lambda _: None, training.run_runs),
-    "show": Command("Show one run: state, metrics, curve.", training.run_argument, training.run_show),
+    "train": Command("Train a run on a data set.", train.train_arguments, train.run_train),
+    "resume": Command("Go on with a run that was stopped.", train.resume_arguments, train.run_resume),
+    "stop": Command("Stop a run; it can be resumed.", runs.run_argument, runs.run_stop),
+    "runs": Command("List the runs.", lambda _: None, runs.run_runs),
+    "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
     "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
     "doctor": Command(
         "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,6 +67,13 @@ class Recipe:
     """Standard deviation, where white is 1."""
 
 
+class Share(NamedTuple):
+    """Which rows of a batch that several processes share are here: `total` throws are made, these are used."""
+
+    start: int
+    total: int
+
+
 PHOTO = Recipe(
     crop=(0.2, 1.0), flip=0.5, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, jitter=0.8, grey=0.2
 )  # fmt: skip
@@ -86,28 +94,23 @@ def to_images(pixels: Tensor) -> Tensor:
     return pixels.permute(0, 3, 1, 2).float().div_(255)
 
 
-def normalise(images: Tensor) -> Tensor:
-    """What a network trained from scratch gets: about zero mean and unit spread."""
-    return (images - 0.5) * 4
-
-
-def make_view(images: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
+def make_view(images: Tensor, recipe: Recipe, generator: torch.Generator, share: Share | None = None) -> Tensor:
     """One view of every image.
 
     Args:
         images: (B, 3, H, W), from 0 to 1.
         recipe: how far it may differ.
         generator: the only source of chance, on the CPU.
+        share: where these images stand in a batch of several processes; none if they are all of it.
 
     Returns:
         (B, 3, H, W), from 0 to 1 but for the noise.
     """
     with torch.autocast(images.device.type, enabled=False):  # half a pixel is too coarse for a grid
-        return _make_view(images, recipe, generator)
+        return _make_view(images, recipe, _Dice(len(images), generator, images.device, share))
 
 
-def _make_view(images: Tensor, recipe: Recipe, generator: torch.Generator) -> Tensor:
-    dice = _Dice(len(images), generator, images.device)
+def _make_view(images: Tensor, recipe: Recipe, dice: _Dice) -> Tensor:
     view = warp(images, _random_warp(recipe, dice))
     if recipe.jitter or recipe.grey:
         matrix, offset = _random_colour(view, recipe, dice)
@@ -119,8 +122,7 @@ def _make_view(images: Tensor, recipe: Recipe, generator: torch.Generator) -> Te
         sigma = dice.between(0.1, largest) * dice.happens(recipe.blur)
         view = blur(view, sigma, largest)
     if recipe.noise:
-        noise = torch.randn(view.shape, generator=generator).to(view.device)
-        view = view + recipe.noise * noise
+        view = view + recipe.noise * dice.normal(view.shape[1:])
     return view
 
 
@@ -239,14 +241,22 @@ def _hue_rotation(hue: Tensor) -> Tensor:
 class _Dice:
     """Throws for every image of a batch, made on the CPU so that every device sees the same."""
 
-    def __init__(self, count: int, generator: torch.Generator, device: torch.device) -> None:
-        self._count, self._generator, self._device = count, generator, device
+    def __init__(self, count: int, generator: torch.Generator, device: torch.device, share: Share | None) -> None:
+        start, self._total = share or Share(0, count)
+        self._here = slice(start, start + count)
+        self._generator, self._device = generator, device
 
     def between(self, lowest: float, highest: float) -> Tensor:
-        return (lowest + (highest - lowest) * torch.rand(self._count, generator=self._generator)).to(self._device)
+        return lowest + (highest - lowest) * self._uniform()
 
     def happens(self, probability: float) -> Tensor:
-        return (torch.rand(self._count, generator=self._generator) < probability).float().to(self._device)
+        return (self._uniform() < probability).float()
+
+    def normal(self, shape: torch.Size) -> Tensor:
+        return torch.randn(self._total, *shape, generator=self._generator)[self._here].to(self._device)
+
+    def _uniform(self) -> Tensor:
+        return torch.rand(self._total, generator=self._generator)[self._here].to(self._device)
 
 
 def _random_warp(recipe: Recipe, dice: _Dice) -> Tensor | None:

@@ -86,8 +86,11 @@ class ImageFacts:
     class_numbers: NDArray[np.int64] | None
     """Index into `class_names`, -1 where unknown; none when no class is known at all."""
 
-    unlabelled: NDArray[np.bool_]
-    """Whether an image belongs to the split `unlabelled`."""
+    splits: NDArray[np.object_]
+    """The split that each image belongs to, or none."""
+
+    versions: NDArray[np.int64]
+    """In which version of the manifest each image's content arrived."""
 
 
 class ImageDataset:
@@ -203,16 +206,17 @@ class ImageDataset:
         raise NotFoundError(f"{self.name} has no image {image_id}.")
 
     def facts(self, ids: NDArray[np.int64]) -> ImageFacts:
-        """Class and split of some images, in their order."""
+        """Class, split and version of some images, in their order."""
         with Manifest(self.folder) as manifest:
-            rows = {number: (name, split) for number, name, split in manifest.classes_and_splits()}
+            rows = {number: (name, split, version) for number, name, split, version in manifest.facts()}
         names = [rows[number][0] for number in ids.tolist()]
         known = sorted({name for name in names if name is not None})
         numbers = {name: number for number, name in enumerate(known)}
         return ImageFacts(
             class_names=tuple(known),
             class_numbers=np.array([-1 if n is None else numbers[n] for n in names], dtype=np.int64) if known else None,
-            unlabelled=np.array([rows[number][1] == "unlabelled" for number in ids.tolist()], dtype=np.bool_),
+            splits=np.array([rows[number][1] for number in ids.tolist()], dtype=np.object_),
+            versions=np.array([rows[number][2] for number in ids.tolist()], dtype=np.int64),
         )
 
     def sample(self, count: int) -> list[ImageRecord]:

@@ -164,9 +164,9 @@ class Manifest:
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
 
-    def classes_and_splits(self) -> Iterator[tuple[int, str | None, str | None]]:
-        """Id, class and split of every readable image."""
-        yield from self.connection.execute("SELECT id, class, split FROM images WHERE status = 'ok'")
+    def facts(self) -> Iterator[tuple[int, str | None, str | None, int]]:
+        """Id, class, split and content version of every readable image."""
+        yield from self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")
 
     def count_changed_since(self, version: int) -> int:
         """How many images that were known at a version have got other content later."""

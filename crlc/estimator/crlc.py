@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import fields
 from os import PathLike
 from pathlib import Path
 from typing import Any, Self
@@ -14,14 +14,16 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from crlc.data.augment import suitable_recipe
+from crlc.data.augment import RECIPES
 from crlc.errors import UsageError
-from crlc.model import CrlcNetwork
 from crlc.training.assign import Assignments, assign
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
 from crlc.training.device import choose_device
+from crlc.training.distributed import Compute
 from crlc.training.images import TrainingImages, images_from_array, images_of
-from crlc.training.presets import Circumstances, preset
+from crlc.training.inputs import ImageInputs
+from crlc.training.materials import network_of
+from crlc.training.planning import TrainRequest, plan_run
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 from crlc.training.trainer import Trainer
@@ -43,6 +45,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_clusters: int = 10,
         *,
         preset: str = "quick",
+        method: str = "auto",
         device: str = "auto",
         random_state: int | None = 0,
         settings: dict[str, Any] | None = None,
@@ -52,12 +55,14 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             n_clusters: C.
             preset: quick, balanced, best or one of the paper's.
+            method: auto, end-to-end or two-stage.
             device: auto, cpu, cuda or mps.
             random_state: the seed; none for another one each time.
             settings: other fields of `TrainSettings` by name.
         """
         self.n_clusters = n_clusters
         self.preset = preset
+        self.method = method
         self.device = device
         self.random_state = random_state
         self.settings = settings
@@ -74,21 +79,22 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.settings_ = self._settings(images, device)
             folder = RunFolder(Path(place, "run"))
             folder.path.mkdir()
-            trainer = Trainer(images, self.settings_, folder, device)
+            trainer = Trainer(images, self.settings_, folder, Compute(device))
             trainer.run()
-        self.network_ = trainer.network.cpu().eval()
+            seen, _ = folder.result()
+            self.labels_ = np.array(seen["cluster"], np.int64)
+            self.probabilities_, self.features_ = np.array(seen["q"]), np.array(seen["z"])
+        self.network_ = trainer.network.eval()
         self.subhead_ = trainer.subhead
         self.metrics_ = {
             name: trainer.last_metrics[name] for name in ("cluster_information", "clusters_found", "largest_share")
         }
         self.n_features_in_ = images.size * images.size * 3
-        seen = self._assign(images)
-        self.labels_, self.probabilities_, self.features_ = seen.clusters, seen.q, seen.z
         return self
 
     def predict(self, X: Images) -> NDArray[np.int64]:  # noqa: N803
         """The cluster of each image."""
-        return self._look(X).clusters
+        return self._look(X).cluster.astype(np.int64)
 
     def predict_proba(self, X: Images) -> NDArray[np.float32]:  # noqa: N803
         """Cluster probabilities, (N, C)."""
@@ -102,7 +108,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Keep the trained network and everything `load` needs."""
         check_is_fitted(self)
         content = {
-            "network": self.network_.state_dict(),
+            "network": self.network_.learned_state(),
             "subhead": self.subhead_,
             "settings": self.settings_.to_json(),
             "parameters": {name: _plain(value) for name, value in self.get_params().items()},
@@ -119,8 +125,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         content = load_checkpoint(Path(file), torch.device("cpu"))
         model = cls(**content["parameters"])
         model.settings_ = settings = TrainSettings.from_json(content["settings"])
-        network = CrlcNetwork(settings.backbone, settings.image_size, settings.clusters, settings.subheads)
-        network.load_state_dict(content["network"])
+        network = network_of(content, settings)
         model.network_, model.subhead_, model.metrics_ = network.eval(), content["subhead"], content["metrics"]
         model.n_features_in_ = settings.image_size * settings.image_size * 3
         return model
@@ -137,21 +142,31 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self._assign(images)
 
     def _assign(self, images: TrainingImages) -> Assignments:
-        return assign(self.network_, images, self.subhead_, torch.device("cpu"))
+        device = choose_device(self.device)
+        inputs = ImageInputs(images, RECIPES["none"], device)
+        return assign(self.network_.to(device), inputs, images.ids, self.subhead_)
 
     def _settings(self, images: TrainingImages, device: torch.device) -> TrainSettings:
-        glyphs = suitable_recipe(images.sample(64)) == "glyph"
-        base = preset(self.preset, Circumstances(len(images), images.size, glyphs, device.type != "cpu"))
         seed = int(np.random.default_rng().integers(2**31)) if self.random_state is None else int(self.random_state)
         chosen: dict[str, Any] = {**_plain(self.settings or {}), "clusters": int(self.n_clusters), "seed": seed}
         if chosen.setdefault("image_size", images.size) != images.size:
             raise UsageError(
                 f"settings image_size={chosen['image_size']} does not fit images of {images.size} px. Leave it out."
             )
-        unknown = set(chosen) - set(base.to_json())
-        if unknown:
-            raise UsageError(f"settings={sorted(unknown)} are not known. There are: {', '.join(base.to_json())}.")
-        return replace(base, **chosen)
+        known = {field.name for field in fields(TrainSettings)}
+        if not set(chosen) <= known:
+            raise UsageError(
+                f"settings={sorted(set(chosen) - known)} are not known. There are: {', '.join(sorted(known))}."
+            )
+        request = TrainRequest(
+            self.preset,
+            chosen.pop("method", self.method),
+            chosen.pop("frozen", None),
+            chosen.pop("backbone", None),
+            chosen.pop("weights", ""),
+            chosen,
+        )
+        return plan_run(request, images, has_gpu=device.type != "cpu").settings
 
     @staticmethod
     def _read(X: Images, place: Path, size: int | None = None) -> TrainingImages:  # noqa: N803

@@ -36,6 +36,6 @@ def cluster_information(joint: Tensor) -> Tensor:
     return ((marginal + other - together) / math.log(clusters)).clamp(0, 1).float()
 
 
-def infonce_bound(loss: float, candidates: int) -> float:
-    """The lower bound log M - L on the mutual information, Eq. 2-3, in nats; M counts the positive too."""
+def infonce_bound(loss: Tensor, candidates: int) -> Tensor:
+    """The lower bound log M - L on the mutual information, Eq. 2-3, in nats; M counts the positive too. Any shape."""
     return math.log(candidates) - loss

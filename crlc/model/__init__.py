@@ -1,6 +1,6 @@
-"""The network: backbones, heads, and how they are put together. No training, no data."""
+"""The network: backbones, projection, heads, and how they are put together. No training, no data."""
 
-from crlc.model.backbones import BACKBONES
+from crlc.model.backbones import SCRATCH_BACKBONES, Backbone, make_backbone
 from crlc.model.network import CrlcNetwork, NetworkOutput
 
-__all__ = ["BACKBONES", "CrlcNetwork", "NetworkOutput"]
+__all__ = ["SCRATCH_BACKBONES", "Backbone", "CrlcNetwork", "NetworkOutput", "make_backbone"]

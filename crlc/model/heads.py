@@ -10,38 +10,48 @@ from torch.nn import functional
 class RepresentationHead(nn.Module):
     """The RL-head: Linear(d, d), ReLU, Linear(d, 128), scaled to unit length."""
 
-    def __init__(self, dimensions: int, out: int = 128) -> None:
-        """Make the two layers."""
+    def __init__(self, dimensions: int, hidden: int | None = None, out: int = 128) -> None:
+        """Make the two layers; the first is as wide as its input unless `hidden` says otherwise."""
         super().__init__()
-        self.first = nn.Linear(dimensions, dimensions)
-        self.second = nn.Linear(dimensions, out)
+        width = hidden or dimensions
+        self.first = nn.Linear(dimensions, width)
+        self.second = nn.Linear(width, out)
         for layer in (self.first, self.second):
             initialise(layer.weight, layer.in_features)
             nn.init.zeros_(layer.bias)
 
     def forward(self, h: Tensor) -> Tensor:
         """(B, d) to unit vectors (B, out)."""
-        return functional.normalize(self.second(functional.relu(self.first(h))).float(), dim=1)
+        features = self.second(functional.relu(self.first(h)))
+        return functional.normalize(features if features.dtype == torch.float64 else features.float(), dim=1)
 
 
 class ClusteringHead(nn.Module):
     """The C-head: several two-layer subheads, all of them as one batched product."""
 
-    def __init__(self, dimensions: int, clusters: int, subheads: int = 10) -> None:
+    def __init__(self, dimensions: int, clusters: int, subheads: int = 10, hidden: int | None = None) -> None:
         """Make the stacked layers of all subheads."""
         super().__init__()
-        self.first_weight = nn.Parameter(torch.empty(subheads, dimensions, dimensions))
-        self.first_bias = nn.Parameter(torch.zeros(subheads, 1, dimensions))
-        self.second_weight = nn.Parameter(torch.empty(subheads, dimensions, clusters))
+        width = hidden or dimensions
+        self.first_weight = nn.Parameter(torch.empty(subheads, dimensions, width))
+        self.first_bias = nn.Parameter(torch.zeros(subheads, 1, width))
+        self.second_weight = nn.Parameter(torch.empty(subheads, width, clusters))
         self.second_bias = nn.Parameter(torch.zeros(subheads, 1, clusters))
         initialise(self.first_weight, dimensions)
-        initialise(self.second_weight, dimensions)
+        initialise(self.second_weight, width)
 
     def forward(self, h: Tensor) -> Tensor:
         """(B, d) to logits (S, B, C)."""
         rows = h.expand(self.first_weight.shape[0], *h.shape)  # (S, B, d)
         hidden = functional.relu(torch.baddbmm(self.first_bias, rows, self.first_weight))
         return torch.baddbmm(self.second_bias, hidden, self.second_weight)
+
+    @torch.no_grad()
+    def reorder(self, orders: Tensor) -> None:
+        """Let output c of each subhead be what output `orders[s, c]` was, (S, C)."""
+        width = self.second_weight.shape[1]
+        self.second_weight.copy_(self.second_weight.gather(2, orders[:, None, :].expand(-1, width, -1)))
+        self.second_bias.copy_(self.second_bias.gather(2, orders[:, None, :]))
 
 
 def initialise(weight: Tensor, inputs: int) -> None:

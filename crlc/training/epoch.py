@@ -8,6 +8,7 @@ from torch import Tensor
 from crlc.losses import cluster_information, infonce_bound
 from crlc.training.steps import StepOutcome
 
+_CLUSTER_TERMS = ("probability", "entropy", "penalty", "clustering", "labels")
 _FOUND_SHARE = 0.1
 """A cluster counts as found when it holds at least this share of an even cluster's images."""
 
@@ -19,12 +20,16 @@ class EpochTotals:
         """Start at zero."""
         self._sums: dict[str, Tensor] = {
             "steps": torch.zeros((), device=device),
+            "cluster_steps": torch.zeros((), device=device),
+            "feature_bound": torch.zeros((), device=device),
+            "probability_bound": torch.zeros(subheads, device=device),
             "total": torch.zeros((), device=device),
             "feature": torch.zeros((), device=device),
             "probability": torch.zeros(subheads, device=device),
             "entropy": torch.zeros(subheads, device=device),
             "penalty": torch.zeros(subheads, device=device),
             "clustering": torch.zeros(subheads, device=device),
+            "labels": torch.zeros(subheads, device=device),
             "joint": torch.zeros(subheads, clusters, clusters, device=device),
             "counts": torch.zeros(subheads, clusters, device=device),
         }
@@ -33,7 +38,11 @@ class EpochTotals:
         """Take in one step."""
         terms = outcome.terms
         self._sums["steps"] += 1
-        for name in ("total", "feature", "probability", "entropy", "penalty", "clustering"):
+        self._sums["feature_bound"] += infonce_bound(terms.feature.detach(), outcome.feature_candidates)
+        if outcome.cluster_candidates:
+            self._sums["cluster_steps"] += 1
+            self._sums["probability_bound"] += infonce_bound(terms.probability.detach(), outcome.cluster_candidates)
+        for name in ("total", "feature", *_CLUSTER_TERMS):
             self._sums[name] += getattr(terms, name).detach()
         self._sums["joint"] += outcome.joint
         self._sums["counts"] += outcome.counts
@@ -51,13 +60,14 @@ class EpochTotals:
         """The subhead with the lowest clustering loss: it speaks for the model. Classes have no say in it."""
         return int(self._sums["clustering"].argmin())
 
-    def metrics(self, candidates: int) -> dict[str, float | int]:
+    def metrics(self) -> dict[str, float | int]:
         """The epoch in numbers; those of the C-head are the speaking subhead's unless they say mean."""
         best = self.best_subhead()
-        steps = self._sums["steps"].clamp_min(1)
-        means = {name: (self._sums[name] / steps) for name in ("total", "feature", "probability", "entropy", "penalty")}
+        steps, cluster_steps = self._sums["steps"].clamp_min(1), self._sums["cluster_steps"].clamp_min(1)
+        means = {name: self._sums[name] / steps for name in ("total", "feature", "feature_bound")}
+        means |= {name: self._sums[name] / cluster_steps for name in (*_CLUSTER_TERMS, "probability_bound")}
         shares = self._sums["counts"][best] / self._sums["counts"][best].sum().clamp_min(1)
-        information = cluster_information(self._sums["joint"] / steps)
+        information = cluster_information(self._sums["joint"] / cluster_steps)
         clusters = shares.numel()
         return {
             "loss": float(means["total"]),
@@ -66,10 +76,11 @@ class EpochTotals:
             "probability_mean": float(means["probability"].mean()),
             "entropy": float(means["entropy"][best]),
             "penalty": float(means["penalty"][best]),
+            "labels": float(means["labels"][best]),
             "cluster_information": float(information[best]),
             "cluster_information_mean": float(information.mean()),
-            "probability_bound": infonce_bound(float(means["probability"][best]), candidates),
-            "feature_bound": infonce_bound(float(means["feature"]), candidates),
+            "probability_bound": float(means["probability_bound"][best]),
+            "feature_bound": float(means["feature_bound"]),
             "clusters_found": int((shares >= _FOUND_SHARE / clusters).sum()),
             "clusters": clusters,
             "largest_share": float(shares.max()),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
 
 LEAST_IMAGES = 2
+UNLABELLED = "unlabelled"
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,12 @@ class TrainingImages:
 
     clusterable: NDArray[np.bool_] | None = None
     """False for images that train the RL-head only (unlabelled parts of a benchmark); none for all true."""
+
+    versions: NDArray[np.int64] | None = None
+    """When each image's content arrived: what was computed of an older content is out of date."""
+
+    features: Path | None = None
+    """Where vectors of pretrained backbones are kept; none where there is no such place."""
 
     def __len__(self) -> int:
         """N."""
@@ -49,22 +58,53 @@ class TrainingImages:
         return self.pixels(np.linspace(0, len(self) - 1, min(count, len(self))).astype(np.int64))
 
 
-def images_of(dataset: ImageDataset, size: int, *, cluster_unlabelled: bool = True) -> TrainingImages:
+def images_of(
+    dataset: ImageDataset, size: int, *, split: str | None = None, cluster_unlabelled: bool = True
+) -> TrainingImages:
     """The readable images of a data set at one size.
 
     Args:
         dataset: the data set.
         size: which of its pixel stores.
+        split: only images of these splits, joined by `+`.
         cluster_unlabelled: false to let images of the split `unlabelled` train the RL-head only.
+
+    Raises:
+        UsageError: no image is of such a split.
     """
     store = dataset.pixels(size)
     facts = dataset.facts(store.ids)
-    clusterable = None if cluster_unlabelled or not facts.unlabelled.any() else ~facts.unlabelled
-    return TrainingImages(store.ids, size, store.read, facts.class_numbers, clusterable)
+    unlabelled = facts.splits == UNLABELLED
+    clusterable = None if cluster_unlabelled or not unlabelled.any() else ~unlabelled
+    images = TrainingImages(
+        store.ids, size, store.read, facts.class_numbers, clusterable, facts.versions, dataset.folder / "features"
+    )
+    if split is None:
+        return images
+    chosen = np.isin(facts.splits, split.split("+"))
+    if not chosen.any():
+        there = ", ".join(sorted({str(name) for name in facts.splits if name})) or "none"
+        raise UsageError(f"split={split!r}: {dataset.name} has no images of it. Its splits: {there}.")
+    return at_positions(images, np.flatnonzero(chosen))
+
+
+def at_positions(images: TrainingImages, positions: NDArray[np.int64]) -> TrainingImages:
+    """Some of the images, with all that is known of them."""
+
+    def part(known: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if known is None else known[positions]
+
+    return replace(
+        images,
+        ids=images.ids[positions],
+        classes=part(images.classes),
+        clusterable=part(images.clusterable),
+        versions=part(images.versions),
+    )
 
 
 def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
-    """The part of the images that has these ids.
+    """The part of the images that has these ids, in order of id.
 
     Raises:
         UsageError: some are not there any more.
@@ -73,12 +113,14 @@ def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
     missing = int((places >= len(images.ids)).sum() + (images.ids[np.minimum(places, len(images) - 1)] != ids).sum())
     if missing:
         raise UsageError(f"{missing} images of this run are not in the data set any more. Train again.")
-    return replace(
-        images,
-        ids=ids,
-        classes=None if images.classes is None else images.classes[places],
-        clusterable=None if images.clusterable is None else images.clusterable[places],
-    )
+    return at_positions(images, places)
+
+
+def without(images: TrainingImages, excluded: Collection[int]) -> TrainingImages:
+    """All images but those that a person excluded."""
+    if not excluded:
+        return images
+    return at_positions(images, np.flatnonzero(~np.isin(images.ids, list(excluded))))
 
 
 def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from crlc.data.augment import RECIPES
 from crlc.data.decode import decode
 from crlc.data.sources import Entry, Source, UnreadableError
 from crlc.data.sources.folder import read_file
@@ -19,6 +20,8 @@ from crlc.model import CrlcNetwork
 from crlc.training.assign import assign
 from crlc.training.checkpoint import load_checkpoint
 from crlc.training.images import images_from_array
+from crlc.training.inputs import ImageInputs
+from crlc.training.materials import network_of
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 
@@ -30,7 +33,7 @@ class NewAssignments:
     """What became of the files at a path."""
 
     paths: list[str]
-    clusters: NDArray[np.int64]
+    clusters: NDArray[np.int32]
     confidence: NDArray[np.float32]
     unreadable: dict[str, str]
     """Path and reason."""
@@ -46,9 +49,7 @@ def load_network(run: RunFolder, device: torch.device) -> tuple[CrlcNetwork, Tra
         raise NotFoundError(f"The run {run.id} has no checkpoint yet. Wait for its first one, or resume it.")
     state = load_checkpoint(run.checkpoint_file, device)
     settings = TrainSettings.from_json(state["settings"])
-    network = CrlcNetwork(settings.backbone, settings.image_size, settings.clusters, settings.subheads).to(device)
-    network.load_state_dict(state["network"])
-    return network.eval(), settings, int(state["subhead"])
+    return network_of(state, settings).to(device).eval(), settings, int(state["subhead"])
 
 
 def assign_new(run: RunFolder, given: str, downloads: Path, device: torch.device) -> NewAssignments:
@@ -60,15 +61,16 @@ def assign_new(run: RunFolder, given: str, downloads: Path, device: torch.device
     network, settings, subhead = load_network(run, device)
     source: Source = _SingleFile(given) if _is_single_image(given) else open_source(given, downloads)
     paths: list[str] = []
-    clusters: list[NDArray[np.int64]] = []
+    clusters: list[NDArray[np.int32]] = []
     confidence: list[NDArray[np.float32]] = []
     unreadable: dict[str, str] = {}
     waiting: list[NDArray[np.uint8]] = []
 
     def flush() -> None:
         if waiting:
-            seen = assign(network, images_from_array(np.stack(waiting)), subhead, device)
-            clusters.append(seen.clusters)
+            inputs = ImageInputs(images_from_array(np.stack(waiting)), RECIPES["none"], device)
+            seen = assign(network, inputs, inputs.images.ids, subhead)
+            clusters.append(seen.cluster)
             confidence.append(seen.confidence)
             waiting.clear()
 

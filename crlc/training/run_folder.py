@@ -119,10 +119,14 @@ class RunFolder:
                     return  # torn by a crash, or being written right now
                 yield json.loads(line)
 
-    def metrics_length(self) -> int:
-        """How many bytes of metrics there are, for the checkpoint."""
+    def flush_metrics(self) -> int:
+        """Bring all metrics to the disk, as a checkpoint speaks of them; returns how many bytes they are."""
         file = self.path / "metrics.jsonl"
-        return file.stat().st_size if file.exists() else 0
+        if not file.exists():
+            return 0
+        with file.open("ab") as stream:
+            os.fsync(stream.fileno())
+            return stream.seek(0, os.SEEK_END)
 
     def cut_metrics(self, length: int) -> None:
         """Forget the lines after a checkpoint."""
@@ -132,17 +136,32 @@ class RunFolder:
 
     # ---- results
 
-    def write_result(self, arrays: dict[str, NDArray[Any]], facts: dict[str, Any]) -> None:
+    @property
+    def _result_file(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def _has_result(self) -> bool:
+        return self._result_file.exists()
+
+    def new_result_folder(self, step: int, *, make: bool = True) -> Path:
+        """Where the result of a step is to be written; nobody reads it before `publish_result`."""
+        published = read_json(self._result_file, "result", _VERSION, _ADVICE)["folder"] if self._has_result else None
+        folder = self.path / f"result-{step:09}a"
+        if folder.name == published:  # the same step again, after a run was cut off at its end
+            folder = self.path / f"result-{step:09}b"
+        if make:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was cut off while it wrote it
+            folder.mkdir()
+        return folder
+
+    def publish_result(self, folder: Path, facts: dict[str, Any]) -> None:
         """Put a new result in place of the old one; readers see one or the other."""
-        name = f"result-{time.time_ns()}"
-        folder = self.path / name
-        folder.mkdir()
-        for key, array in arrays.items():
-            np.save(folder / f"{key}.npy", array, allow_pickle=False)
-        content = {"kind": "result", "version": _VERSION, "folder": name, "arrays": sorted(arrays), **facts}
-        write_json(self.path / "result.json", content)
+        arrays = sorted(file.stem for file in folder.glob("*.npy"))
+        content = {"kind": "result", "version": _VERSION, "folder": folder.name, "arrays": arrays, **facts}
+        write_json(self._result_file, content)
         for old in self.path.glob("result-*"):
-            if old.name != name:
+            if old.name != folder.name:
                 shutil.rmtree(old, ignore_errors=True)
 
     def result(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -152,9 +171,9 @@ class RunFolder:
             NotFoundError: there is none yet.
         """
         for _ in range(_RESULT_ATTEMPTS):
-            if not (self.path / "result.json").exists():
+            if not self._has_result:
                 break
-            facts = read_json(self.path / "result.json", "result", _VERSION, _ADVICE)
+            facts = read_json(self._result_file, "result", _VERSION, _ADVICE)
             folder = self.path / facts["folder"]
             try:
                 names = facts["arrays"]

@@ -13,7 +13,7 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
     """The learning rate of step `step`, counted from 0.
 
     It rises linearly over the warm-up and reaches its highest at the first step after it; then it stays, or
-    falls along half a cosine, or stays until the last fifth and falls linearly. Zero is one step after the last.
+    falls along half a cosine, or stays until the last fifth and falls linearly. The end is one step after the last.
     """
     warmup = round(settings.warmup_epochs * steps_per_epoch)
     if step < warmup:
@@ -24,4 +24,5 @@ def learning_rate(settings: TrainSettings, step: int, steps_per_epoch: int) -> f
     share = (step - warmup) / max(1, total - warmup)
     if settings.schedule == "cooldown":
         return settings.learning_rate * min(1.0, (1 - share) / _COOLDOWN_SHARE)
-    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * share))
+    falling = 0.5 * (1 + math.cos(math.pi * share))
+    return settings.learning_rate * (settings.last_share + (1 - settings.last_share) * falling)

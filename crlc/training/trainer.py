@@ -1,49 +1,59 @@
-"""The training loop. All that can be resumed is in `_state`; chance depends only on seed and step."""
+"""The training loop: one for every method. All that can be resumed is in `_state`; chance depends on seed and step."""
 
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from torch import Tensor
 
-from crlc.analysis.agreement import agreement, mean_pairwise_nmi
-from crlc.data.augment import RECIPES, suitable_recipe
 from crlc.errors import CrlcError
 from crlc.memory_bank import MemoryBank
 from crlc.model import CrlcNetwork
+from crlc.progress import Progress
 from crlc.training.assign import Assignments, assign
+from crlc.training.batches import BatchMaker, LabelledImages
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
+from crlc.training.distributed import Compute, distributed
 from crlc.training.epoch import EpochTotals
+from crlc.training.evaluation import measured
+from crlc.training.health import shrunk_batch, warnings_of
 from crlc.training.images import TrainingImages, require_enough
+from crlc.training.inputs import Inputs
+from crlc.training.materials import build_network
+from crlc.training.memory import peak_memory_mb
 from crlc.training.optimiser import make_optimiser
 from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
 from crlc.training.schedule import learning_rate
-from crlc.training.settings import TrainSettings
-from crlc.training.steps import Batch, StepOutcome, candidates, memory_bank_step, simclr_step
+from crlc.training.settings import NEIGHBOURS, TrainSettings
+from crlc.training.stage_inputs import StageInputs
+from crlc.training.stages import stages_of
+from crlc.training.steps import Batch, StepOutcome, bank_step, pair_step
 
 _EVALUATED_IMAGES = 10_000
-_SAMPLED_FOR_RECIPE = 64
-_AGREEMENT_IMAGES = 2_000
 _STATUS_SECONDS = 2.0
+_LOOK_FOR_STOP_ON_GPU = 10
 
 
 class TrainingError(CrlcError):
     """Training cannot go on; the last good checkpoint is kept."""
 
 
+class _StoppedEarlyError(Exception):
+    """Somebody wants the run to stop while a stage is being prepared."""
+
+
 @dataclass(frozen=True)
 class TrainProgress:
     """How far a run is."""
 
+    stage: str
     epoch: int
     epochs: int
     step: int
@@ -56,8 +66,26 @@ class TrainProgress:
     seconds_left: float
 
 
-def ignore_progress(_: TrainProgress) -> None:
-    """Listen to nothing."""
+@dataclass(frozen=True)
+class Listener:
+    """Who wants to know how far it is."""
+
+    step: Callable[[TrainProgress], None] = lambda _: None
+    preparation: Callable[[Progress], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What only some runs have."""
+
+    evaluated: TrainingImages | None = None
+    """Images to measure against their classes instead of those trained on."""
+
+    labels: LabelledImages | None = None
+    """What a person said of some images, for CRLC-semi."""
+
+    start: Callable[[CrlcNetwork], None] | None = None
+    """Gives the network its first weights, for a run that goes on from another."""
 
 
 class Trainer:
@@ -68,28 +96,52 @@ class Trainer:
         images: TrainingImages,
         settings: TrainSettings,
         folder: RunFolder,
-        device: torch.device,
-        report: Callable[[TrainProgress], None] = ignore_progress,
+        compute: Compute,
+        listener: Listener | None = None,
+        extras: Extras | None = None,
     ) -> None:
         """Make the network, or take it from the run's checkpoint if there is one.
+
+        Args:
+            images: what to train on.
+            settings: how.
+            folder: where everything is written.
+            compute: where, by whom, in which precision.
+            listener: told how far it is.
+            extras: what only some runs have.
 
         Raises:
             UsageError: too few images for the clusters.
         """
         require_enough(images, settings.clusters)
-        self.images, self.settings, self.folder, self.device = images, settings, folder, device
-        self._report = report
+        self.images, self.settings, self.folder = images, settings, folder
+        self.device, self.world = device, world = compute.device, compute.world
+        extras = extras or Extras()
+        self._listener, self._labels = listener or Listener(), extras.labels
         self._stop_requested = False
-        self.batch_size = min(settings.batch_size, len(images))
+        self.stages = stages_of(settings)
+        self.batch_size = max(world.size, min(settings.batch_size, len(images)) // world.size * world.size)
         self.steps_per_epoch = max(1, len(images) // self.batch_size)
-        self.total_steps = settings.epochs * self.steps_per_epoch
-        recipe = suitable_recipe(images.sample(_SAMPLED_FOR_RECIPE)) if settings.augment == "auto" else settings.augment
-        self.recipe_name, self._recipe = recipe, RECIPES[recipe]
-        self._build()
+        self.total_steps = sum(stage.settings.epochs for stage in self.stages) * self.steps_per_epoch
+        self.total_epochs = self.total_steps // self.steps_per_epoch
+        self._built = build_network(settings, len(images))
+        self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
+        self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
+        self.step, self.subhead, self.seconds = 0, 0, 0.0
+        self.last_metrics: dict[str, Any] = {}
+        self._stage_number = -1
+        wide = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
+        half = torch.bfloat16 if wide else torch.float16
+        self._autocast = torch.autocast(device.type, dtype=half, enabled=device.type == "cuda")
+        self._scaler = torch.amp.GradScaler(device.type, enabled=half == torch.float16)
+        self._saved: dict[str, Any] | None = None
         if folder.checkpoint_file.exists():
-            self._resume()
+            self._restore()
         else:
-            folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
+            if extras.start is not None:
+                extras.start(self.network)
+            if world.is_writer:
+                folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
 
     def request_stop(self, *_: object) -> None:
         """Stop after this step; also a signal handler."""
@@ -101,18 +153,22 @@ class Trainer:
         Raises:
             TrainingError: the loss is not a number, or memory ran out.
         """
-        self.folder.forget_stop()
+        if self.world.is_writer:
+            self.folder.forget_stop()
         self._last_checkpoint = self._last_status = time.monotonic()
         self._status("running")
         try:
             while self.step < self.total_steps:
                 self.train_step()
-                if self._stop_requested or self.folder.stop_asked():
+                if self._stopping():
                     self._save()
                     self._status("stopped")
                     return "stopped"
                 self._keep_up()
             self._finish()
+        except _StoppedEarlyError:
+            self._status("stopped")  # what was computed is kept; there is nothing new for a checkpoint
+            return "stopped"
         except TrainingError:
             raise
         except Exception as error:
@@ -123,30 +179,68 @@ class Trainer:
             raise
         return "finished"
 
-    # ---- set-up
+    # ---- stages
 
-    def _build(self) -> None:
-        settings = self.settings
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(generator_for(settings.seed, "weights").initial_seed())
-            network = CrlcNetwork(settings.backbone, self.images.size, settings.clusters, settings.subheads)
-        self.network = network.to(self.device).to(memory_format=torch.channels_last)
-        self._optimiser = make_optimiser(self.network, settings)
-        self._bank: MemoryBank | None = None
-        if settings.implementation == "memory-bank":
-            generator = generator_for(settings.seed, "bank")
-            bank = MemoryBank(len(self.images), settings.clusters, settings.subheads, settings.bank_momentum, generator)
-            self._bank = bank.to(self.device)
+    def _enter_stage(self) -> None:
+        """Make ready what the stage of the present step needs, once."""
+        number, begin = 0, 0
+        while self.step >= begin + self.stages[number].settings.epochs * self.steps_per_epoch:
+            begin += self.stages[number].settings.epochs * self.steps_per_epoch
+            number += 1
+        if number == self._stage_number:
+            return
+        self._stage_number, self._stage_begin, self.stage = number, begin, self.stages[number]
+        self._status("running")
+        self.network.freeze_backbone(frozen=self.stage.on_features)
+        inputs = self._inputs.enter(self.stage, self._prepared, fresh=self._saved is None)
+        neighbours = None
+        if self.stage.settings.pairs == NEIGHBOURS:
+            neighbours = self._inputs.neighbours(self._look_at_all, self.stage, self._prepared)
+        self._batches = BatchMaker(inputs, self.images, self.stage.settings, self.batch_size, self.world)
+        self._batches.neighbours, self._batches.labels = neighbours, self._labels
+        self._optimiser = make_optimiser(self.network, self.stage.settings)
+        self._bank = self._make_bank()
+        self._model = distributed(self.network, self.world)
         self._totals = self._new_totals()
-        wide = self.device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
-        half = torch.bfloat16 if wide else torch.float16
-        self._autocast = torch.autocast(self.device.type, dtype=half, enabled=self.device.type == "cuda")
-        self._scaler = torch.amp.GradScaler(self.device.type, enabled=half == torch.float16)
-        self.step = 0
-        self.subhead = 0
-        self.last_metrics: dict[str, Any] = {}
-        self.seconds = 0.0
-        self._order_epoch = -1
+        if self._saved is not None and self._saved["stage"] == number:
+            self._optimiser.load_state_dict(self._saved["optimiser"])
+            self._totals.load_state_dict(self._saved["totals"])
+            if self._bank is not None:
+                self._bank.load_state_dict(self._saved["bank"])
+        self._saved = None
+        if self.step == begin and self.world.is_writer:
+            self._write_beginning(number)
+
+    def _prepared(self, progress: Progress) -> None:
+        """Pass on how far a preparation is, and show that the process lives."""
+        self._listener.preparation(progress)
+        if time.monotonic() - self._last_status_or_never() >= _STATUS_SECONDS:
+            self._status("running", preparing=progress.stage, done=progress.done, total=progress.total)
+        if self._stop_requested or (self.world.is_writer and self.folder.stop_asked()):
+            raise _StoppedEarlyError
+
+    def _last_status_or_never(self) -> float:
+        return getattr(self, "_last_status", -math.inf)
+
+    def _write_beginning(self, number: int) -> None:
+        record: dict[str, Any] = {"kind": "stage", "step": self.step, "stage": self.stage.name}
+        if self._inputs.purity is not None:
+            record["neighbour_purity"] = self._inputs.purity
+        warnings = shrunk_batch(self.settings.batch_size, len(self.images)) if number == 0 else []
+        self.folder.append_metrics({**record, "warnings": [warning.to_json() for warning in warnings]})
+
+    def _make_bank(self) -> MemoryBank | None:
+        settings = self.stage.settings
+        if settings.implementation != "memory-bank":
+            return None
+        clusterable = None
+        if self.images.clusterable is not None:
+            clusterable = torch.from_numpy(np.flatnonzero(self.images.clusterable))
+        generator = generator_for(settings.seed, "bank")
+        bank = MemoryBank(
+            len(self.images), settings.clusters, settings.subheads, settings.bank_momentum, generator, clusterable
+        )
+        return bank.to(self.device).to(self.network.mean.dtype)
 
     def _new_totals(self) -> EpochTotals:
         return EpochTotals(self.settings.subheads, self.settings.clusters, self.device)
@@ -155,19 +249,21 @@ class Trainer:
 
     def train_step(self) -> None:
         """One step of the run, with its lines of metrics."""
+        self._enter_stage()
         started = time.monotonic()
-        if self.step % self.steps_per_epoch == 0:
+        stage_step = self.step - self._stage_begin
+        if stage_step % self.steps_per_epoch == 0:
             self._totals = self._new_totals()
         self.network.train()
-        rate = learning_rate(self.settings, self.step, self.steps_per_epoch)
+        rate = learning_rate(self.stage.settings, stage_step, self.steps_per_epoch)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        batch = self._batch()
+        batch = self._batches.make(self.step, self.step // self.steps_per_epoch, self.step % self.steps_per_epoch)
         with self._autocast:
             outcome = self._objective(batch)
         self._require_finite(outcome.terms.total)
         self._optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(self._scaler.scale(outcome.terms.total))
+        torch.autograd.backward(self._scaler.scale(outcome.terms.total * self.world.size))
         if self.settings.clip_norm:
             self._scaler.unscale_(self._optimiser)
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip_norm)
@@ -178,26 +274,10 @@ class Trainer:
         self._log(outcome, rate)
         self.seconds += time.monotonic() - started  # with what is waited for and looked at
 
-    def _batch(self) -> Batch:
-        epoch, place = divmod(self.step, self.steps_per_epoch)
-        if epoch != self._order_epoch:
-            generator = generator_for(self.settings.seed, "order", epoch)
-            self._order, self._order_epoch = torch.randperm(len(self.images), generator=generator), epoch
-        positions = self._order[place * self.batch_size : (place + 1) * self.batch_size]
-        clusterable = None
-        if self.images.clusterable is not None:
-            clusterable = torch.from_numpy(self.images.clusterable[positions.numpy()]).to(self.device)
-        return Batch(
-            self.images.batch(positions, self.device),
-            positions.to(self.device),
-            clusterable,
-            generator_for(self.settings.seed, "step", self.step),
-        )
-
     def _objective(self, batch: Batch) -> StepOutcome:
         if self._bank is None:
-            return simclr_step(self.network, batch, self._recipe, self.settings)
-        return memory_bank_step(self.network, batch, self._recipe, self.settings, self._bank)
+            return pair_step(self._model, batch, self.stage.settings, self.world)
+        return bank_step(self._model, batch, self.stage.settings, self._bank, self.world)
 
     def _require_finite(self, loss: Tensor) -> None:
         # On a GPU the look costs a wait for it, so it is not taken at every step.
@@ -213,26 +293,26 @@ class Trainer:
         self._status("failed", message=message)
         return TrainingError(f"Training of {self.folder.id} stopped: {message}.")
 
+    def _stopping(self) -> bool:
+        """Whether somebody wants the run to stop; all processes answer alike."""
+        if self.device.type != "cpu" and self.world.size > 1 and self.step % _LOOK_FOR_STOP_ON_GPU:
+            return False
+        return self.world.agreed(self._stop_requested or (self.world.is_writer and self.folder.stop_asked()))
+
     # ---- telling
 
     def _log(self, outcome: StepOutcome, rate: float) -> None:
         epoch = (self.step - 1) // self.steps_per_epoch
-        if self.step % self.settings.log_steps == 0:
+        if self.step % self.settings.log_steps == 0 and self.world.is_writer:
             terms = outcome.terms
-            self.folder.append_metrics(
-                {
-                    "kind": "step",
-                    "step": self.step,
-                    "epoch": epoch + 1,
-                    "learning_rate": rate,
-                    "loss": float(terms.total.detach()),
-                    "probability": float(terms.probability.detach().mean()),
-                    "entropy": float(terms.entropy.detach().mean()),
-                    "penalty": float(terms.penalty.detach().mean()),
-                    "feature": float(terms.feature.detach()),
-                }
-            )
-            self._tell(float(terms.total.detach()))
+            loss = float(terms.total.detach())
+            means = {
+                name: float(getattr(terms, name).detach().mean())
+                for name in ("probability", "entropy", "penalty", "feature", "labels")
+            }
+            record = {"kind": "step", "step": self.step, "epoch": epoch + 1, "stage": self.stage.name}
+            self.folder.append_metrics({**record, "learning_rate": rate, "loss": loss, **means})
+            self._tell(loss)
         if self.step % self.steps_per_epoch == 0:
             self._end_epoch(epoch + 1, rate)
 
@@ -240,20 +320,26 @@ class Trainer:
         per_second = self.step * self.batch_size / max(self.seconds, 1e-9)
         left = (self.total_steps - self.step) * self.batch_size / max(per_second, 1e-9)
         information = self.last_metrics.get("cluster_information")
-        epoch = min(self.step // self.steps_per_epoch + 1, self.settings.epochs)
-        self._report(
-            TrainProgress(epoch, self.settings.epochs, self.step, self.total_steps, loss, information, per_second, left)
-        )
+        epoch = min(self.step // self.steps_per_epoch + 1, self.total_epochs)
+        place = (self.stage.name, epoch, self.total_epochs, self.step, self.total_steps)
+        self._listener.step(TrainProgress(*place, loss, information, per_second, left))
 
     def _end_epoch(self, epoch: int, rate: float) -> None:
-        metrics: dict[str, Any] = self._totals.metrics(candidates(self.settings, self.batch_size))
-        if not self.settings.feature_weight:
+        metrics: dict[str, Any] = self._totals.metrics()
+        if not self.stage.settings.feature_weight:
             metrics["feature"] = metrics["feature_bound"] = None  # not computed, which is not the same as zero
+        if self._labels is None:
+            metrics["labels"] = None
         self.subhead = int(metrics["subhead"])
-        record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": epoch, "learning_rate": rate, **metrics}
-        every = max(1, self.settings.epochs // self.settings.evaluations)
-        if epoch % every == 0 and epoch < self.settings.epochs:
-            record.update(self._evaluate(self._look(_EVALUATED_IMAGES), final=False))
+        record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": epoch, "stage": self.stage.name}
+        record |= {"learning_rate": rate, **metrics}
+        if not self.stage.finds_clusters:
+            record["cluster_information"] = None  # the C-head is not trained yet
+        warnings = warnings_of(record, epoch / self.total_epochs)
+        record["warnings"] = [warning.to_json() for warning in warnings]
+        every = max(1, self.total_epochs // self.settings.evaluations)
+        if self.stage.finds_clusters and epoch % every == 0 and epoch < self.total_epochs:
+            record.update(self._evaluate(_EVALUATED_IMAGES, final=False))
         self._write_epoch(record)
 
     def _write_epoch(self, record: dict[str, Any]) -> None:
@@ -263,70 +349,87 @@ class Trainer:
             "memory_mb": round(peak_memory_mb(self.device), 1),
         }
         self.last_metrics = {**self.last_metrics, **record, **timing}
-        self.folder.append_metrics({**record, "timing": timing})
+        if self.world.is_writer:
+            self.folder.append_metrics({**record, "timing": timing})
 
     # ---- looking at the clusters
 
-    def _look(self, most: int | None) -> Assignments:
+    def _evaluate(self, most: int | None, *, final: bool) -> dict[str, Any]:
+        """Write a result, and measure it; against classes only to report."""
         positions = None
         if most is not None and len(self.images) > most:
             positions = np.linspace(0, len(self.images) - 1, most).astype(np.int64)
-        return assign(self.network, self.images, self.subhead, self.device, positions, 2 * self.batch_size)
+        place = self.folder.new_result_folder(self.step, make=self.world.is_writer)
+        self.world.wait()
+        seen = assign(
+            self.network, self._inputs.current, self.images.ids, self.subhead,
+            positions=positions, folder=place, world=self.world,
+        )  # fmt: skip
+        facts = {"step": self.step, "subhead": self.subhead, "images": len(seen.ids), "of": len(self.images)}
+        if self.world.is_writer:
+            self.folder.publish_result(place, {**facts, "final": final})
+        if self._inputs.evaluated is not None:
+            images, inputs = self._inputs.evaluated
+            seen = assign(self.network, inputs, images.ids, self.subhead)
+            return measured(seen, images.classes, final=final)
+        classes = self.images.classes
+        if classes is not None and positions is not None:
+            classes = classes[positions]
+        return measured(seen, classes, final=final)
 
-    def _evaluate(self, seen: Assignments, *, final: bool) -> dict[str, Any]:
-        """Write the result, and measure it; against classes only to report."""
-        facts = {
-            "step": self.step,
-            "subhead": self.subhead,
-            "images": len(seen.ids),
-            "of": len(self.images),
-            "final": final,
-        }
-        self.folder.write_result(seen.arrays(), facts)
-        measured: dict[str, Any] = {"subhead_agreement": mean_pairwise_nmi(seen.by_subhead[:, :_AGREEMENT_IMAGES])}
-        if self.images.classes is not None:
-            where = np.searchsorted(self.images.ids, seen.ids)
-            classes = self.images.classes[where]
-            found = agreement(seen.clusters, classes)
-            if found is not None:
-                measured.update(found._asdict())
-            if final:
-                each = (agreement(clusters, classes) for clusters in seen.by_subhead)
-                measured["acc_by_subhead"] = [round(one.acc, 4) for one in each if one is not None]
-        return measured
+    def _look_at_all(self, inputs: Inputs) -> Assignments:
+        """For the neighbours between two stages: in files, deleted by whoever asked."""
+        place = self.folder.new_result_folder(self.step, make=self.world.is_writer)
+        self.world.wait()
+        return assign(self.network, inputs, self.images.ids, 0, folder=place, world=self.world)
 
     def _finish(self) -> None:
+        self._enter_last_stage()
         self._save()  # before the last line: cut off from here on, a resumed run writes that line again
-        record = {"kind": "end", "step": self.step, "epoch": self.settings.epochs}
-        self._write_epoch({**record, **self._evaluate(self._look(None), final=True)})
+        record = {"kind": "end", "step": self.step, "epoch": self.total_epochs, "stage": self.stage.name}
+        self._write_epoch({**record, **self._evaluate(None, final=True)})
+        if self.world.is_writer:
+            self._inputs.clean_up()
         self._status("finished")
+
+    def _enter_last_stage(self) -> None:
+        """A run that was cut off between its last step and its end has entered no stage yet."""
+        if self._stage_number < 0:
+            self.step -= 1
+            self._enter_stage()
+            self.step += 1
 
     # ---- keeping
 
     def _keep_up(self) -> None:
         now = time.monotonic()
-        if now - self._last_checkpoint >= self.settings.checkpoint_seconds:
+        # Processes look at clocks of their own: the first one's decides.
+        if self.world.agreed(self.world.is_writer and now - self._last_checkpoint >= self.settings.checkpoint_seconds):
             self._save()
         if now - self._last_status >= _STATUS_SECONDS:
             self._status("running")
 
     def _status(self, state: str, **facts: Any) -> None:
         self._last_status = time.monotonic()
-        place = {"epoch": self.step // self.steps_per_epoch, "epochs": self.settings.epochs, "step": self.step}
-        self.folder.write_status(state, **place, steps=self.total_steps, **facts)
+        if not self.world.is_writer:
+            return
+        place = {"epoch": self.step // self.steps_per_epoch, "epochs": self.total_epochs, "step": self.step}
+        stage = self.stages[max(0, self._stage_number)].name
+        self.folder.write_status(state, **place, steps=self.total_steps, stage=stage, **facts)
 
     def _state(self) -> dict[str, Any]:
         return {
-            "network": self.network.state_dict(),
+            "network": self.network.learned_state(),
             "optimiser": self._optimiser.state_dict(),
             "scaler": self._scaler.state_dict(),
             "bank": None if self._bank is None else self._bank.state_dict(),
             "totals": self._totals.state_dict(),
             "step": self.step,
+            "stage": self._stage_number,
             "subhead": self.subhead,
             "last_metrics": self.last_metrics,
             "seconds": self.seconds,
-            "metrics_length": self.folder.metrics_length(),
+            "metrics_length": self.folder.flush_metrics(),
             "settings": self.settings.to_json(),
         }
 
@@ -341,29 +444,16 @@ class Trainer:
                 f"the weights are not numbers any more at step {self.step}. Train again with a lower learning rate "
                 "(--set learning_rate=...) or with --set clip_norm=5; the last good checkpoint is kept"
             )
-        save_checkpoint(self.folder.checkpoint_file, self._state())
+        if self.world.is_writer:
+            save_checkpoint(self.folder.checkpoint_file, self._state())
         self._last_checkpoint = time.monotonic()
 
-    def _resume(self) -> None:
+    def _restore(self) -> None:
         state = load_checkpoint(self.folder.checkpoint_file, self.device)
-        self.network.load_state_dict(state["network"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self.network.load_learned_state(state["network"])
         self._scaler.load_state_dict(state["scaler"])
-        if self._bank is not None:
-            self._bank.load_state_dict(state["bank"])
-        self._totals.load_state_dict(state["totals"])
         self.step, self.subhead, self.seconds = state["step"], state["subhead"], state["seconds"]
         self.last_metrics = state["last_metrics"]
-        self.folder.cut_metrics(state["metrics_length"])
-
-
-def peak_memory_mb(device: torch.device) -> float:
-    """The most memory this process (on a GPU: the device) has held, in megabytes."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 1e6
-    if sys.platform == "win32":
-        return int(psutil.Process().memory_info().peak_wset) / 1e6
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, kilobytes elsewhere
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+        self._saved = state
+        if self.world.is_writer:
+            self.folder.cut_metrics(state["metrics_length"])

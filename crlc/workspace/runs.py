@@ -57,9 +57,15 @@ class Runs:
         raise NotFoundError(f"No run is named {run_id!r} in {self._workspace.root}. {hint}")
 
     def create(
-        self, dataset: ImageDataset, ids: NDArray[np.int64], settings: TrainSettings, preset: str, device: str
+        self,
+        dataset: ImageDataset,
+        ids: NDArray[np.int64],
+        settings: TrainSettings,
+        preset: str,
+        device: str,
+        **more: Any,
     ) -> RunFolder:
-        """Make the folder of a new run on some images of a data set."""
+        """Make the folder of a new run on some images of a data set; `more` is kept in its description."""
         now = datetime.now(UTC)
         stem = f"{dataset.name}-{now:%Y%m%d-%H%M%S}"
         folder = self._free_folder(stem)
@@ -72,6 +78,7 @@ class Runs:
                 "preset": preset,
                 "device": device,
                 "settings": settings.to_json(),
+                **more,
                 "created": now.isoformat(timespec="seconds"),
                 "versions": {"crlc": __version__, "python": platform.python_version(), "torch": version("torch")},
             }

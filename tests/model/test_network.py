@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from crlc.memory_bank import MemoryBank
-from crlc.model import BACKBONES, CrlcNetwork
+from crlc.model import SCRATCH_BACKBONES, CrlcNetwork, make_backbone
 from crlc.model.heads import ClusteringHead, RepresentationHead
 
 
@@ -23,7 +23,7 @@ from crlc.model.heads import ClusteringHead, RepresentationHead
     ],
 )
 def test_shapes(backbone: str, size: int, dimensions: int):
-    network = CrlcNetwork(backbone, size, clusters=7, subheads=3).eval()
+    network = CrlcNetwork(make_backbone(backbone, size), clusters=7, subheads=3).eval()
     with torch.no_grad():
         output = network(torch.rand(2, 3, size, size))
     assert output.h.shape == (2, dimensions)
@@ -34,7 +34,7 @@ def test_shapes(backbone: str, size: int, dimensions: int):
 
 
 def test_small_images_keep_their_resolution_in_the_stem():
-    small, large = BACKBONES["resnet18"](64).module, BACKBONES["resnet18"](65).module
+    small, large = SCRATCH_BACKBONES["resnet18"](64).module, SCRATCH_BACKBONES["resnet18"](65).module
     assert (small.conv1.kernel_size, small.conv1.stride) == ((3, 3), (1, 1))
     assert isinstance(small.maxpool, torch.nn.Identity)
     assert (large.conv1.kernel_size, large.conv1.stride) == ((7, 7), (2, 2))

@@ -24,7 +24,7 @@ def run(tmp_path: Path) -> RunFolder:
 def test_a_torn_last_line_is_dropped(run: RunFolder):
     run.append_metrics({"step": 1})
     run.append_metrics({"step": 2})
-    length = run.metrics_length()
+    length = run.flush_metrics()
     run.append_metrics({"step": 3})
     with (run.path / "metrics.jsonl").open("a") as stream:
         stream.write('{"step": 4')
@@ -46,8 +46,11 @@ def test_a_dead_or_reused_pid_never_shows_as_running(run: RunFolder):
 def test_results_are_replaced_whole(run: RunFolder):
     with pytest.raises(NotFoundError, match="has no result yet"):
         run.result()
-    run.write_result({"q": np.zeros((2, 3), np.float32)}, {"final": False})
-    run.write_result({"q": np.ones((4, 3), np.float32)}, {"final": True})
+    for rows, final in ((2, False), (4, True)):  # the same step twice, as after a run that was cut off at its end
+        folder = run.new_result_folder(step=7)
+        np.save(folder / "q.npy", np.ones((rows, 3), np.float32))
+        run.publish_result(folder, {"final": final})
+    assert len(list(run.path.glob("result-*"))) == 1
     arrays, facts = run.result()
     assert arrays["q"].shape == (4, 3)
     assert facts["final"]

@@ -12,12 +12,13 @@ import pytest
 from crlc.data.augment import RECIPES
 from crlc.errors import UsageError
 from crlc.losses import CRITICS
-from crlc.model import BACKBONES
+from crlc.model import SCRATCH_BACKBONES
 from crlc.training import settings as settings_module
-from crlc.training.presets import PAPER, PRESET_NAMES, Circumstances, preset
+from crlc.training.presets import PAPER, PRESET_NAMES, SUBSETS_OF_IMAGENET, Circumstances, preset
 from crlc.training.randomness import generator_for
 from crlc.training.schedule import learning_rate
-from crlc.training.settings import AUGMENTATIONS, BACKBONE_NAMES, CRITIC_NAMES, TrainSettings
+from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, SCRATCH_NAMES, TrainSettings
+from crlc.training.stages import stages_of
 
 DIGITS = Circumstances(images=1797, image_size=16, glyphs=True, has_gpu=False)
 
@@ -30,6 +31,15 @@ DIGITS = Circumstances(images=1797, image_size=16, glyphs=True, has_gpu=False)
         ({"smoothing": 0.9}, "smoothing=0.9 is not allowed: it must be from 0.0 to 0.5"),
         ({"critic": "cosine"}, "critic='cosine' is not allowed: it must be one of log-dot, dot, neg-l2, neg-js"),
         ({"learning_rate": float("nan")}, "learning_rate=nan is not allowed"),
+        ({"epochs": 2.5}, "epochs=2.5 is not allowed: it must be a whole number"),
+        ({"seed": "0"}, "seed='0' is not allowed: it must be a whole number"),
+        ({"frozen": 1}, "frozen=1 is not allowed: it must be true or false"),
+        ({"backbone": "resnt18"}, "backbone='resnt18' is not known. Did you mean resnet18"),
+        ({"backbone": "vgg16"}, "For a pretrained one say timm/vgg16"),
+        ({"frozen": True}, "frozen=True is not allowed with backbone='small': it has not learned anything"),
+        ({"pairs": "neighbours"}, "pairs='neighbours' is not allowed with method='end-to-end'"),
+        ({"method": "two-stage"}, "pairs='views' is not allowed with method='two-stage'"),
+        ({"finetune_epochs": 3}, "finetune_epochs is only for frozen=True"),
     ],
 )
 def test_errors_name_field_value_and_range(change: dict[str, object], words: str):
@@ -38,7 +48,7 @@ def test_errors_name_field_value_and_range(change: dict[str, object], words: str
 
 
 def test_overrides_from_a_command_line():
-    changed = TrainSettings().with_overrides(["epochs=7", "learning_rate=1e-2", "critic=dot"])
+    changed = TrainSettings().with_overrides(["epochs=7", "learning_rate=1e-2", "critic=dot", "weights=a.pt"])
     assert (changed.epochs, changed.learning_rate, changed.critic) == (7, 0.01, "dot")
     for wrong, words in {
         "epoch=7": "Did you mean epochs?",
@@ -52,7 +62,7 @@ def test_overrides_from_a_command_line():
 
 def test_the_names_are_those_that_exist():
     assert tuple(CRITICS) == CRITIC_NAMES
-    assert tuple(BACKBONES) == BACKBONE_NAMES
+    assert tuple(SCRATCH_BACKBONES) == SCRATCH_NAMES
     assert {"auto", *RECIPES} == set(AUGMENTATIONS)
 
 
@@ -78,7 +88,8 @@ def test_settings_survive_run_json():
 
 @pytest.mark.parametrize("name", PRESET_NAMES)
 def test_presets_exist(name: str):
-    assert preset(name, DIGITS).epochs >= 1
+    weights = "moco.pth" if name in SUBSETS_OF_IMAGENET else ""
+    assert preset(name, replace(DIGITS, weights=weights)).epochs >= 1
 
 
 def test_the_papers_numbers():
@@ -89,7 +100,30 @@ def test_the_papers_numbers():
     assert (cifar.subheads, cifar.critic, cifar.bank_momentum, cifar.bank_negatives) == (10, "log-dot", 0.5, 4096)
     assert PAPER["paper-cifar20"].clusters == 20
     assert PAPER["paper-imagenet-dogs"].clusters == 15
-    assert PAPER["paper-c-head-only"].feature_weight == 0
+    c_head_only = preset("paper-c-head-only", DIGITS)
+    assert (c_head_only.feature_weight, c_head_only.image_size) == (0, 16)  # on any data, at its size
+    assert preset("paper-memory-bank", DIGITS).implementation == "memory-bank"
+
+
+def test_the_papers_numbers_of_two_stages_and_semi():
+    cifar = PAPER["paper-two-stage-cifar10"]
+    assert (cifar.backbone, cifar.pretrain_epochs, cifar.epochs, cifar.neighbours) == ("resnet18", 500, 200, 50)
+    assert (cifar.pretrain_learning_rate, cifar.learning_rate, cifar.weight_decay) == (0.4, 1e-4, 1e-4)
+    first, second = stages_of(cifar)
+    assert (first.settings.optimiser, first.settings.schedule, first.settings.clustering_weight) == ("sgd", "cosine", 0)
+    assert (second.settings.optimiser, second.settings.pairs, second.settings.feature_weight) == (
+        "adamw",
+        "neighbours",
+        0,
+    )
+    with pytest.raises(UsageError, match="paper-imagenet50.* needs --weights FILE"):
+        preset("paper-imagenet50", DIGITS)
+    subset = preset("paper-imagenet50", replace(DIGITS, weights="moco.pth"))
+    assert (subset.clusters, subset.backbone, subset.frozen, subset.components) == (50, "resnet50", True, 0)
+    assert (subset.optimiser, subset.learning_rate, subset.epochs, subset.weight_decay) == ("sgd", 5.0, 200, 0)
+    semi = PAPER["paper-semi-cifar10"]
+    assert (semi.entropy_weight, semi.feature_weight, semi.label_weight, semi.labelled_batch) == (1, 5, 1, 64)
+    assert learning_rate(semi, 2000 * 97, 97) == pytest.approx(0.001)
 
 
 def test_quick_is_at_most_60_epochs_and_shrinks_with_more_images():

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 import torch
 
-from crlc.data.augment import Recipe
 from crlc.errors import UsageError
 from crlc.memory_bank import MemoryBank
-from crlc.model import CrlcNetwork
+from crlc.model import CrlcNetwork, make_backbone
+from crlc.training.distributed import Compute
 from crlc.training.images import TrainingImages, images_from_array
 from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
-from crlc.training.steps import Batch, memory_bank_step, simclr_step
-from crlc.training.trainer import Trainer, TrainingError
+from crlc.training.steps import Batch, bank_step, pair_step
+from crlc.training.trainer import Listener, Trainer, TrainingError
 from tests.conftest import ROOT
 
-CPU = torch.device("cpu")
+CPU = Compute(torch.device("cpu"))
 TINY = TrainSettings(
     clusters=4, epochs=6, batch_size=32, image_size=16, subheads=3, feature_weight=1.0, augment="glyph", log_steps=2
 )
@@ -186,7 +186,7 @@ def test_a_stopped_run_goes_on_exactly(tmp_path: Path):
     folder = RunFolder(tmp_path / "cut")
     folder.path.mkdir()
     trainer = Trainer(
-        shapes(), TINY, folder, CPU, lambda progress: trainer.request_stop() if progress.step == 8 else None
+        shapes(), TINY, folder, CPU, Listener(lambda progress: trainer.request_stop() if progress.step == 8 else None)
     )
     assert trainer.run() == "stopped"
     assert folder.status()["state"] == "stopped"
@@ -200,7 +200,7 @@ def test_a_stop_may_be_asked_for_by_a_file(tmp_path: Path):
     folder = RunFolder(tmp_path / "run")
     folder.path.mkdir()
     trainer = Trainer(
-        shapes(), TINY, folder, CPU, lambda progress: folder.ask_to_stop() if progress.step == 4 else None
+        shapes(), TINY, folder, CPU, Listener(lambda progress: folder.ask_to_stop() if progress.step == 4 else None)
     )
     assert trainer.run() == "stopped"
     assert trainer.step == 4
@@ -239,7 +239,7 @@ def test_a_loss_that_is_not_a_number_stops_with_advice_and_keeps_the_checkpoint(
             with torch.no_grad():
                 next(trainer.network.parameters()).fill_(float("nan"))
 
-    trainer = Trainer(shapes(), replace(TINY, checkpoint_seconds=0.0), folder, CPU, poison)
+    trainer = Trainer(shapes(), replace(TINY, checkpoint_seconds=0.0), folder, CPU, Listener(poison))
     with pytest.raises(TrainingError, match="not numbers any more at step 8. Train again with a lower learning rate"):
         trainer.run()
     assert folder.status()["state"] == "failed"
@@ -250,26 +250,27 @@ def test_a_loss_that_is_not_a_number_stops_with_advice_and_keeps_the_checkpoint(
 
 def test_images_for_the_rl_head_only_leave_the_c_head_alone():
     torch.manual_seed(0)
-    network = CrlcNetwork("small", 16, clusters=3, subheads=2)
+    network = CrlcNetwork(make_backbone("small", 16), clusters=3, subheads=2)
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     mask = torch.tensor([True] * 5 + [False] * 3)
-    noiseless = Recipe()
-    batch = Batch(images, torch.arange(8), mask, generator_for(0, "step"))
-    outcome = simclr_step(network, batch, noiseless, TINY)
+    batch = Batch((images, images), torch.arange(8), generator_for(0, "step"), mask)
+    outcome = pair_step(network, batch, TINY)
     assert outcome.counts.sum(dim=1).tolist() == [10.0, 10.0]  # two views of five images
-    everything = simclr_step(network, batch._replace(clusterable=None), noiseless, TINY)
+    everything = pair_step(network, batch._replace(clusterable=None), TINY)
+    assert (outcome.cluster_candidates, outcome.feature_candidates) == (9, 15)
+    assert everything.cluster_candidates == 15
     torch.testing.assert_close(outcome.terms.feature, everything.terms.feature)
     assert not torch.allclose(outcome.terms.probability, everything.terms.probability)
 
 
 def test_the_bank_is_compared_with_before_it_is_updated():
     torch.manual_seed(0)
-    network = CrlcNetwork("small", 16, clusters=3, subheads=2)
+    network = CrlcNetwork(make_backbone("small", 16), clusters=3, subheads=2)
     bank = MemoryBank(20, 3, 2, 0.5, torch.Generator().manual_seed(0))
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(1))
-    batch = Batch(images, torch.arange(8), None, generator_for(0, "step"))
+    batch = Batch((images,), torch.arange(8), generator_for(0, "step"))
     settings = replace(TINY, clusters=3, subheads=2, bank_negatives=16)
-    outcome = memory_bank_step(network, batch, Recipe(), settings, bank)
+    outcome = bank_step(network, batch, settings, bank)
     # Before its first update every row is uniform, so each of the 17 candidates is as likely.
     torch.testing.assert_close(outcome.terms.probability, torch.full((2,), np.log(17.0), dtype=torch.float32))
     assert not torch.allclose(bank.probabilities[:, :8], torch.full((2, 8, 3), 1 / 3))
@@ -278,10 +279,10 @@ def test_the_bank_is_compared_with_before_it_is_updated():
 
 def test_a_batch_without_an_image_for_the_c_head_trains_the_rl_head():
     torch.manual_seed(0)
-    network = CrlcNetwork("small", 16, clusters=3, subheads=2)
+    network = CrlcNetwork(make_backbone("small", 16), clusters=3, subheads=2)
     images = torch.rand(8, 3, 16, 16, generator=torch.Generator().manual_seed(1))
-    batch = Batch(images, torch.arange(8), torch.zeros(8, dtype=torch.bool), generator_for(0, "step"))
-    terms = simclr_step(network, batch, Recipe(), TINY).terms
+    batch = Batch((images, images), torch.arange(8), generator_for(0, "step"), torch.zeros(8, dtype=torch.bool))
+    terms = pair_step(network, batch, TINY).terms
     torch.testing.assert_close(terms.total, TINY.feature_weight * terms.feature)
     terms.total.backward()
     assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)

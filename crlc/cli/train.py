@@ -1,0 +1,267 @@
+"""Commands that train: train, resume."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from crlc.cli.output import Output, TerminalProgress, duration
+from crlc.cli.runs import metric_lines, summary
+from crlc.config import ImportOptions
+from crlc.data.dataset import ImageDataset
+from crlc.data.pixels import stored_sizes
+from crlc.data.sources.builtin import BUILTIN_SETS
+from crlc.errors import UsageError
+from crlc.files import writer_lock
+from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, TrainSettings
+from crlc.workspace import Workspace
+
+if TYPE_CHECKING:
+    import torch
+
+    from crlc.training.distributed import World
+    from crlc.training.images import TrainingImages
+    from crlc.training.planning import TrainRequest
+    from crlc.training.run_folder import RunFolder
+    from crlc.training.trainer import TrainProgress
+
+_FEW_LINES_SECONDS = 5.0
+
+
+def train_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `train`."""
+    parser.add_argument("dataset", metavar="DATASET", help="a data set, or a source that is imported on the fly")
+    parser.add_argument(
+        "--clusters", type=int, metavar="C", help="number of clusters; by default that of known classes, or 10"
+    )
+    parser.add_argument(
+        "--preset", default="quick", metavar="P", help="quick, balanced, best, or paper-...; by default quick"
+    )
+    parser.add_argument("--method", default="auto", choices=("auto", "end-to-end", "two-stage"))
+    training = parser.add_mutually_exclusive_group()
+    training.add_argument("--frozen", action="store_true", default=None, help="leave a pretrained backbone as it is")
+    training.add_argument("--finetune", dest="frozen", action="store_false", help="train it too")
+    parser.add_argument("--implementation", choices=IMPLEMENTATIONS)
+    parser.add_argument("--critic", choices=CRITIC_NAMES)
+    parser.add_argument(
+        "--backbone",
+        metavar="B",
+        help="small, resnet18, resnet34, resnet50; pretrained: default, torchvision/NAME, timm/NAME",
+    )
+    parser.add_argument("--weights", metavar="FILE", default="", help="weights for a ResNet: torchvision, timm or MoCo")
+    parser.add_argument("--neighbours", type=int, metavar="K", help="nearest images that count as alike in two-stage")
+    parser.add_argument("--augment", choices=AUGMENTATIONS)
+    parser.add_argument("--epochs", type=int, metavar="N")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--split", metavar="NAMES", help="train on these splits only, joined by +")
+    parser.add_argument("--evaluate-split", metavar="NAMES", help="measure against the classes of these splits")
+    device_arguments(parser)
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train with that many processes or GPUs")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting; may be repeated"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say how long it would take, from a few timed steps")
+
+
+def device_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where to compute."""
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+
+
+def run_train(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
+    """Train a new run."""
+    from crlc.training.device import choose_device
+    from crlc.training.distributed import joined_world
+
+    if options.devices > 1:
+        return _launch_processes(options.devices)
+    device = choose_device(options.device)
+    with joined_world(device.type) as world:
+        return _train_here(options, workspace, output, device, world)
+
+
+def _train_here(
+    options: argparse.Namespace, workspace: Workspace, output: Output, device: torch.device, world: World
+) -> int:
+    from crlc.training.images import images_of, require_enough
+    from crlc.training.planning import plan_run
+    from crlc.workspace.runs import Runs
+
+    dataset = workspace.dataset(world.told_by_first(lambda: _dataset(options.dataset, workspace).name))
+    images = images_of(dataset, dataset.usual_size(), split=options.split)
+    plan = plan_run(_request(options, dataset), images, has_gpu=device.type != "cpu")
+    settings = plan.settings
+    world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
+    images = images_of(dataset, settings.image_size, split=options.split, cluster_unlabelled=False)
+    evaluated = _evaluated(dataset, settings, options.evaluate_split)
+    if options.dry_run:
+        return _dry_run(images, settings, device, plan.reason, output)
+    require_enough(images, settings.clusters)
+    if world.is_writer:
+        print(f"Method: {settings.method}: {plan.reason}.", file=sys.stderr)
+    extra = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
+    runs = Runs(workspace)
+    run_id = world.told_by_first(
+        lambda: runs.create(dataset, images.ids, settings, options.preset, device.type, **extra).id
+    )
+    return _train(runs.open(run_id), images, evaluated, settings, device, output, world)
+
+
+def resume_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `resume`."""
+    parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
+    device_arguments(parser)
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train with that many processes or GPUs")
+
+
+def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
+    """Go on with a run that was stopped or interrupted."""
+    from crlc.training.device import choose_device
+    from crlc.training.distributed import joined_world
+    from crlc.training.images import images_of, only
+    from crlc.workspace.runs import Runs
+
+    if options.devices > 1:
+        return _launch_processes(options.devices)
+    runs = Runs(workspace)
+    run = runs.open(options.run)
+    state = run.status()["state"]
+    if state in ("running", "stopping"):
+        raise UsageError(f"{run.id} is {state} already.")
+    if state == "finished":
+        raise UsageError(f"{run.id} is finished; there is nothing to resume.")
+    description = run.description()
+    settings = TrainSettings.from_json(description["settings"])
+    dataset = runs.dataset_of(description)
+    device = choose_device(options.device)
+    with joined_world(device.type) as world:
+        world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
+        images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), run.ids())
+        evaluated = _evaluated(dataset, settings, description.get("evaluate_split"))
+        return _train(run, images, evaluated, settings, device, output, world)
+
+
+# ---- inside
+
+
+def _dataset(given: str, workspace: Workspace) -> ImageDataset:
+    """A data set by its name, or made from a source now."""
+    if given in workspace.dataset_names():
+        return workspace.dataset(given)
+    if given in BUILTIN_SETS or any(mark in given for mark in "/\\.~"):
+        return workspace.import_dataset(given, report=TerminalProgress())[0]
+    return workspace.dataset(given)  # says that there is none, and which is near
+
+
+def _request(options: argparse.Namespace, dataset: ImageDataset) -> TrainRequest:
+    from crlc.training.planning import TrainRequest
+    from crlc.training.presets import DEFAULT_CLUSTERS
+
+    names = ("implementation", "critic", "augment", "epochs", "seed", "neighbours", "clusters")
+    named = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if "clusters" not in named and not options.preset.startswith("paper-"):
+        named["clusters"] = len(dataset.summary().classes) or DEFAULT_CLUSTERS
+    return TrainRequest(
+        options.preset,
+        options.method,
+        options.frozen,
+        options.backbone,
+        options.weights,
+        named,
+        tuple(options.set),
+    )
+
+
+def _store_pixels(dataset: ImageDataset, size: int, workspace: Workspace) -> None:
+    """Have the images at the size that the run wants, decoded now if they are not there yet."""
+    if size not in stored_sizes(dataset.folder, complete=True):
+        options = ImportOptions(size=size)
+        workspace.import_dataset(dataset.info.location, name=dataset.name, options=options, report=TerminalProgress())
+
+
+def _evaluated(dataset: ImageDataset, settings: TrainSettings, split: str | None) -> TrainingImages | None:
+    from crlc.training.images import images_of
+
+    return None if split is None else images_of(dataset, settings.image_size, split=split)
+
+
+def _dry_run(images: TrainingImages, settings: TrainSettings, device: torch.device, reason: str, output: Output) -> int:
+    from crlc.training.estimate import estimated_seconds
+
+    seconds = estimated_seconds(images, settings, device)
+    text = f"{settings.epochs} epochs of {len(images):,} images on {device.type}: about {duration(seconds)}."
+    content = {"seconds": round(seconds, 1), "method_reason": reason, "settings": settings.to_json()}
+    output.result(content, [f"Method: {settings.method}: {reason}.", text])
+    return 0
+
+
+def _launch_processes(count: int) -> int:
+    """The same command in several processes, by torchrun."""
+    arguments = list(sys.argv[1:])
+    place = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
+    del arguments[place : place + (1 if "=" in arguments[place] else 2)]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
+    return subprocess.run([*torchrun, "-m", "crlc", *arguments], check=False).returncode
+
+
+def _train(
+    run: RunFolder,
+    images: TrainingImages,
+    evaluated: TrainingImages | None,
+    settings: TrainSettings,
+    device: torch.device,
+    output: Output,
+    world: World,
+) -> int:
+    from crlc.training.distributed import Compute
+    from crlc.training.trainer import Extras, Listener, Trainer
+
+    listener = Listener(_StepPrinter(), TerminalProgress()) if world.is_writer else Listener()
+    with writer_lock(run.path / f"lock-{world.rank}", f"The run {run.id}"):
+        extras = Extras(evaluated=evaluated)
+        trainer = Trainer(images, settings, run, Compute(device, world), listener, extras)
+        before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            state = trainer.run()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    if world.is_writer:
+        _tell_outcome(run, state, output)
+    return 0
+
+
+def _tell_outcome(run: RunFolder, state: str, output: Output) -> None:
+    sys.stderr.write("\n" if sys.stderr.isatty() else "")
+    content = summary(run)
+    lines = [f"{run.id}: {state} after {content['epoch']} epochs, {duration(content['seconds'])}."]
+    lines += metric_lines(content)
+    if state == "stopped":
+        lines.append(f"Go on with: crlc resume {run.id}")
+    output.result(content, lines)
+
+
+class _StepPrinter:
+    """Shows training on stderr: one moving line on a terminal, a line now and then in a log."""
+
+    def __init__(self) -> None:
+        self._moving = sys.stderr.isatty()
+        self._last = time.monotonic()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        information = progress.cluster_information
+        meter = "" if information is None else f"  cluster information {information:.2f}"
+        text = (
+            f"{progress.stage.capitalize()}, epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{meter}"
+            f"  {progress.images_per_second:,.0f} images/s  {duration(progress.seconds_left)} left"
+        )
+        if self._moving:
+            sys.stderr.write(f"\r{text:<110}")
+        elif time.monotonic() - self._last > _FEW_LINES_SECONDS:
+            self._last = time.monotonic()
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()
