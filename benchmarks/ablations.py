@@ -51,7 +51,7 @@ def train(images: TrainingImages, settings: TrainSettings) -> tuple[dict[str, fl
         folder.path.mkdir()
         trainer = Trainer(images, replace(settings, evaluations=1), folder, torch.device("cpu"))
         trainer.run()
-        return trainer.last_metrics, np.array(folder.result()[0]["z"])
+        return trainer.journal.latest, np.array(folder.result()[0]["z"])
 
 
 def k_means(features: np.ndarray, classes: np.ndarray, clusters: int, seed: int) -> float:

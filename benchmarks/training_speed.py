@@ -26,7 +26,8 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.data.augment import PHOTO, make_view, normalise
+from crlc.data.augment import PHOTO, make_view
+from crlc.training.distributed import Compute
 from crlc.training.images import images_from_array
 from crlc.training.presets import PAPER
 from crlc.training.run_folder import RunFolder
@@ -45,7 +46,7 @@ def make_trainer(place: str, batch: int, **changes: object) -> Trainer:
     """A trainer that never reaches the end of an epoch."""
     settings = replace(PAPER["paper-cifar10"], batch_size=batch, log_steps=1_000_000, **changes)  # type: ignore[arg-type]
     folder = RunFolder(Path(place))
-    return Trainer(images_from_array(random_pixels(40 * batch)), settings, folder, CPU)
+    return Trainer(images_from_array(random_pixels(40 * batch)), settings, folder, Compute(CPU))
 
 
 def seconds(action: Callable[[], object]) -> float:
@@ -67,7 +68,7 @@ def compare_step(backbone: str, turns: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         trainer = make_trainer(place, 256, backbone=backbone)
         images = trainer.images.batch(np.arange(256), CPU)
-        views = torch.cat([normalise(make_view(images, PHOTO, torch.Generator())) for _ in range(2)])
+        views = torch.cat([make_view(images, PHOTO, torch.Generator()) for _ in range(2)])
         bare_pass(trainer, views), trainer.train_step()
         pairs = [(seconds(lambda: bare_pass(trainer, views)), seconds(trainer.train_step)) for _ in range(turns)]
     ratio = statistics.median(ours / bare for bare, ours in pairs)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from crlc.training.distributed import World
     from crlc.training.images import TrainingImages
+    from crlc.training.journal import TrainProgress
     from crlc.training.planning import TrainRequest
     from crlc.training.run_folder import RunFolder
-    from crlc.training.trainer import TrainProgress
 
 _FEW_LINES_SECONDS = 5.0
 
@@ -218,7 +218,8 @@ def _train(
     world: World,
 ) -> int:
     from crlc.training.distributed import Compute
-    from crlc.training.trainer import Extras, Listener, Trainer
+    from crlc.training.journal import Listener
+    from crlc.training.trainer import Extras, Trainer
 
     listener = Listener(_StepPrinter(), TerminalProgress()) if world.is_writer else Listener()
     with writer_lock(run.path / f"lock-{world.rank}", f"The run {run.id}"):

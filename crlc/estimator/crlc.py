@@ -87,7 +87,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.network_ = trainer.network.eval()
         self.subhead_ = trainer.subhead
         self.metrics_ = {
-            name: trainer.last_metrics[name] for name in ("cluster_information", "clusters_found", "largest_share")
+            name: trainer.journal.latest[name] for name in ("cluster_information", "clusters_found", "largest_share")
         }
         self.n_features_in_ = images.size * images.size * 3
         return self

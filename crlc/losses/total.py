@@ -41,7 +41,7 @@ class LossTerms:
     """Cross-entropy on labelled images, (S,); zero where there are none."""
 
     clustering: Tensor
-    """L_cluster = L_PC - λ1 H, (S,): the lowest of them over an epoch speaks for the model."""
+    """L_cluster = L_PC - λ1 H, and λ3 CE where there are labels, (S,): the lowest over an epoch speaks for the model."""
 
 
 def combine(
@@ -66,9 +66,9 @@ def combine(
         labels: cross-entropy of each subhead, (S,); none without labels.
     """
     zero = torch.zeros((), device=probability.device)
-    clustering = probability - weights.entropy * entropy
     feature = zero if feature is None else feature
     labels = zero.expand_as(probability) if labels is None else labels
-    c_head = (clustering + penalty + weights.labels * labels).mean()
+    clustering = probability - weights.entropy * entropy + weights.labels * labels
+    c_head = (clustering + penalty).mean()
     total = weights.clustering * c_head + weights.feature * feature
     return LossTerms(total, probability, entropy, penalty, feature, labels, clustering)

@@ -49,7 +49,7 @@ def _stage_seconds(images: TrainingImages, settings: TrainSettings, device: torc
             trial.train_step()
         _wait_for(device)
         per_step = (time.perf_counter() - started) / _TIMED_STEPS
-    steps = max(1, len(images) // trial.batch_size)
+    steps = max(1, len(images) // trial.length.batch_size)
     looks = min(settings.evaluations, settings.epochs) * min(1.0, 10_000 / len(images)) + 1
     return per_step * steps * (settings.epochs + _FORWARD_SHARE * looks)
 

@@ -25,8 +25,8 @@ from crlc.training.evaluation import measured
 from crlc.training.health import shrunk_batch, warnings_of
 from crlc.training.images import TrainingImages, require_enough
 from crlc.training.inputs import Inputs
+from crlc.training.journal import Journal, Length, Listener
 from crlc.training.materials import build_network
-from crlc.training.memory import peak_memory_mb
 from crlc.training.optimiser import make_optimiser
 from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
@@ -37,7 +37,6 @@ from crlc.training.stages import stages_of
 from crlc.training.steps import Batch, StepOutcome, bank_step, pair_step
 
 _EVALUATED_IMAGES = 10_000
-_STATUS_SECONDS = 2.0
 _LOOK_FOR_STOP_ON_GPU = 10
 
 
@@ -47,31 +46,6 @@ class TrainingError(CrlcError):
 
 class _StoppedEarlyError(Exception):
     """Somebody wants the run to stop while a stage is being prepared."""
-
-
-@dataclass(frozen=True)
-class TrainProgress:
-    """How far a run is."""
-
-    stage: str
-    epoch: int
-    epochs: int
-    step: int
-    steps: int
-    loss: float
-    cluster_information: float | None
-    """Of the last whole epoch."""
-
-    images_per_second: float
-    seconds_left: float
-
-
-@dataclass(frozen=True)
-class Listener:
-    """Who wants to know how far it is."""
-
-    step: Callable[[TrainProgress], None] = lambda _: None
-    preparation: Callable[[Progress], None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -117,18 +91,17 @@ class Trainer:
         self.images, self.settings, self.folder = images, settings, folder
         self.device, self.world = device, world = compute.device, compute.world
         extras = extras or Extras()
-        self._listener, self._labels = listener or Listener(), extras.labels
+        self._labels = extras.labels
         self._stop_requested = False
         self.stages = stages_of(settings)
-        self.batch_size = max(world.size, min(settings.batch_size, len(images)) // world.size * world.size)
-        self.steps_per_epoch = max(1, len(images) // self.batch_size)
-        self.total_steps = sum(stage.settings.epochs for stage in self.stages) * self.steps_per_epoch
-        self.total_epochs = self.total_steps // self.steps_per_epoch
+        batch_size = max(world.size, min(settings.batch_size, len(images)) // world.size * world.size)
+        epochs = sum(stage.settings.epochs for stage in self.stages)
+        self.length = Length(batch_size, max(1, len(images) // batch_size), epochs)
+        self.journal = Journal(folder, self.length, compute, listener or Listener())
         self._built = build_network(settings, len(images))
         self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
         self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
-        self.step, self.subhead, self.seconds = 0, 0, 0.0
-        self.last_metrics: dict[str, Any] = {}
+        self.step, self.subhead = 0, 0
         self._stage_number = -1
         wide = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
         half = torch.bfloat16 if wide else torch.float16
@@ -155,19 +128,19 @@ class Trainer:
         """
         if self.world.is_writer:
             self.folder.forget_stop()
-        self._last_checkpoint = self._last_status = time.monotonic()
-        self._status("running")
+        self._last_checkpoint = time.monotonic()
+        self.journal.status("running", self.step)
         try:
-            while self.step < self.total_steps:
+            while self.step < self.length.steps:
                 self.train_step()
                 if self._stopping():
                     self._save()
-                    self._status("stopped")
+                    self.journal.status("stopped", self.step)
                     return "stopped"
                 self._keep_up()
             self._finish()
         except _StoppedEarlyError:
-            self._status("stopped")  # what was computed is kept; there is nothing new for a checkpoint
+            self.journal.status("stopped", self.step)  # nothing was trained since the last checkpoint
             return "stopped"
         except TrainingError:
             raise
@@ -175,7 +148,7 @@ class Trainer:
             if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
                 advice = "Train again with a smaller one of --set batch_size, --set image_size or --backbone"
                 raise self._failed(f"memory ran out. {advice}") from error
-            self._status("failed", message=str(error))
+            self.journal.status("failed", self.step, message=str(error))
             raise
         return "finished"
 
@@ -184,19 +157,20 @@ class Trainer:
     def _enter_stage(self) -> None:
         """Make ready what the stage of the present step needs, once."""
         number, begin = 0, 0
-        while self.step >= begin + self.stages[number].settings.epochs * self.steps_per_epoch:
-            begin += self.stages[number].settings.epochs * self.steps_per_epoch
+        while self.step >= begin + self.stages[number].settings.epochs * self.length.steps_per_epoch:
+            begin += self.stages[number].settings.epochs * self.length.steps_per_epoch
             number += 1
         if number == self._stage_number:
             return
         self._stage_number, self._stage_begin, self.stage = number, begin, self.stages[number]
-        self._status("running")
+        self.journal.stage = self.stage.name
+        self.journal.status("running", self.step)
         self.network.freeze_backbone(frozen=self.stage.on_features)
         inputs = self._inputs.enter(self.stage, self._prepared, fresh=self._saved is None)
         neighbours = None
         if self.stage.settings.pairs == NEIGHBOURS:
             neighbours = self._inputs.neighbours(self._look_at_all, self.stage, self._prepared)
-        self._batches = BatchMaker(inputs, self.images, self.stage.settings, self.batch_size, self.world)
+        self._batches = BatchMaker(inputs, self.images, self.stage.settings, self.length.batch_size, self.world)
         self._batches.neighbours, self._batches.labels = neighbours, self._labels
         self._optimiser = make_optimiser(self.network, self.stage.settings)
         self._bank = self._make_bank()
@@ -212,22 +186,15 @@ class Trainer:
             self._write_beginning(number)
 
     def _prepared(self, progress: Progress) -> None:
-        """Pass on how far a preparation is, and show that the process lives."""
-        self._listener.preparation(progress)
-        if time.monotonic() - self._last_status_or_never() >= _STATUS_SECONDS:
-            self._status("running", preparing=progress.stage, done=progress.done, total=progress.total)
+        """Pass on how far a preparation is; it may be stopped as well."""
+        self.journal.preparation(progress, self.step)
         if self._stop_requested or (self.world.is_writer and self.folder.stop_asked()):
             raise _StoppedEarlyError
 
-    def _last_status_or_never(self) -> float:
-        return getattr(self, "_last_status", -math.inf)
-
     def _write_beginning(self, number: int) -> None:
-        record: dict[str, Any] = {"kind": "stage", "step": self.step, "stage": self.stage.name}
-        if self._inputs.purity is not None:
-            record["neighbour_purity"] = self._inputs.purity
+        found = {} if self._inputs.purity is None else {"neighbour_purity": self._inputs.purity}
         warnings = shrunk_batch(self.settings.batch_size, len(self.images)) if number == 0 else []
-        self.folder.append_metrics({**record, "warnings": [warning.to_json() for warning in warnings]})
+        self.journal.record("stage", self.step, **found, warnings=[warning.to_json() for warning in warnings])
 
     def _make_bank(self) -> MemoryBank | None:
         settings = self.stage.settings
@@ -252,13 +219,14 @@ class Trainer:
         self._enter_stage()
         started = time.monotonic()
         stage_step = self.step - self._stage_begin
-        if stage_step % self.steps_per_epoch == 0:
+        epoch, place = divmod(self.step, self.length.steps_per_epoch)
+        if place == 0:
             self._totals = self._new_totals()
         self.network.train()
-        rate = learning_rate(self.stage.settings, stage_step, self.steps_per_epoch)
+        rate = learning_rate(self.stage.settings, stage_step, self.length.steps_per_epoch)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        batch = self._batches.make(self.step, self.step // self.steps_per_epoch, self.step % self.steps_per_epoch)
+        batch = self._batches.make(self.step, epoch, place)
         with self._autocast:
             outcome = self._objective(batch)
         self._require_finite(outcome.terms.total)
@@ -271,8 +239,11 @@ class Trainer:
         self._scaler.update()
         self._totals.add(outcome)
         self.step += 1
-        self._log(outcome, rate)
-        self.seconds += time.monotonic() - started  # with what is waited for and looked at
+        if self.step % self.settings.log_steps == 0:
+            self.journal.step(self.step, rate, outcome)
+        if self.step % self.length.steps_per_epoch == 0:
+            self._end_epoch(rate)
+        self.journal.seconds += time.monotonic() - started  # with what is waited for and looked at
 
     def _objective(self, batch: Batch) -> StepOutcome:
         if self._bank is None:
@@ -290,7 +261,7 @@ class Trainer:
             )
 
     def _failed(self, message: str) -> TrainingError:
-        self._status("failed", message=message)
+        self.journal.status("failed", self.step, message=message)
         return TrainingError(f"Training of {self.folder.id} stopped: {message}.")
 
     def _stopping(self) -> bool:
@@ -299,58 +270,21 @@ class Trainer:
             return False
         return self.world.agreed(self._stop_requested or (self.world.is_writer and self.folder.stop_asked()))
 
-    # ---- telling
-
-    def _log(self, outcome: StepOutcome, rate: float) -> None:
-        epoch = (self.step - 1) // self.steps_per_epoch
-        if self.step % self.settings.log_steps == 0 and self.world.is_writer:
-            terms = outcome.terms
-            loss = float(terms.total.detach())
-            means = {
-                name: float(getattr(terms, name).detach().mean())
-                for name in ("probability", "entropy", "penalty", "feature", "labels")
-            }
-            record = {"kind": "step", "step": self.step, "epoch": epoch + 1, "stage": self.stage.name}
-            self.folder.append_metrics({**record, "learning_rate": rate, "loss": loss, **means})
-            self._tell(loss)
-        if self.step % self.steps_per_epoch == 0:
-            self._end_epoch(epoch + 1, rate)
-
-    def _tell(self, loss: float) -> None:
-        per_second = self.step * self.batch_size / max(self.seconds, 1e-9)
-        left = (self.total_steps - self.step) * self.batch_size / max(per_second, 1e-9)
-        information = self.last_metrics.get("cluster_information")
-        epoch = min(self.step // self.steps_per_epoch + 1, self.total_epochs)
-        place = (self.stage.name, epoch, self.total_epochs, self.step, self.total_steps)
-        self._listener.step(TrainProgress(*place, loss, information, per_second, left))
-
-    def _end_epoch(self, epoch: int, rate: float) -> None:
+    def _end_epoch(self, rate: float) -> None:
         metrics: dict[str, Any] = self._totals.metrics()
         if not self.stage.settings.feature_weight:
             metrics["feature"] = metrics["feature_bound"] = None  # not computed, which is not the same as zero
         if self._labels is None:
             metrics["labels"] = None
-        self.subhead = int(metrics["subhead"])
-        record: dict[str, Any] = {"kind": "epoch", "step": self.step, "epoch": epoch, "stage": self.stage.name}
-        record |= {"learning_rate": rate, **metrics}
         if not self.stage.finds_clusters:
-            record["cluster_information"] = None  # the C-head is not trained yet
-        warnings = warnings_of(record, epoch / self.total_epochs)
-        record["warnings"] = [warning.to_json() for warning in warnings]
-        every = max(1, self.total_epochs // self.settings.evaluations)
-        if self.stage.finds_clusters and epoch % every == 0 and epoch < self.total_epochs:
-            record.update(self._evaluate(_EVALUATED_IMAGES, final=False))
-        self._write_epoch(record)
-
-    def _write_epoch(self, record: dict[str, Any]) -> None:
-        timing = {
-            "seconds": round(self.seconds, 3),
-            "images_per_second": round(self.step * self.batch_size / max(self.seconds, 1e-9), 1),
-            "memory_mb": round(peak_memory_mb(self.device), 1),
-        }
-        self.last_metrics = {**self.last_metrics, **record, **timing}
-        if self.world.is_writer:
-            self.folder.append_metrics({**record, "timing": timing})
+            metrics["cluster_information"] = None  # the C-head is not trained yet
+        self.subhead = int(metrics["subhead"])
+        epoch, epochs = self.length.epoch_of(self.step), self.length.epochs
+        metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
+        every = max(1, epochs // self.settings.evaluations)
+        if self.stage.finds_clusters and epoch % every == 0 and epoch < epochs:
+            metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))
+        self.journal.record("epoch", self.step, learning_rate=rate, **metrics)
 
     # ---- looking at the clusters
 
@@ -386,11 +320,10 @@ class Trainer:
     def _finish(self) -> None:
         self._enter_last_stage()
         self._save()  # before the last line: cut off from here on, a resumed run writes that line again
-        record = {"kind": "end", "step": self.step, "epoch": self.total_epochs, "stage": self.stage.name}
-        self._write_epoch({**record, **self._evaluate(None, final=True)})
+        self.journal.record("end", self.step, **self._evaluate(None, final=True))
         if self.world.is_writer:
             self._inputs.clean_up()
-        self._status("finished")
+        self.journal.status("finished", self.step)
 
     def _enter_last_stage(self) -> None:
         """A run that was cut off between its last step and its end has entered no stage yet."""
@@ -402,20 +335,11 @@ class Trainer:
     # ---- keeping
 
     def _keep_up(self) -> None:
-        now = time.monotonic()
         # Processes look at clocks of their own: the first one's decides.
-        if self.world.agreed(self.world.is_writer and now - self._last_checkpoint >= self.settings.checkpoint_seconds):
+        due = time.monotonic() - self._last_checkpoint >= self.settings.checkpoint_seconds
+        if self.world.agreed(self.world.is_writer and due):
             self._save()
-        if now - self._last_status >= _STATUS_SECONDS:
-            self._status("running")
-
-    def _status(self, state: str, **facts: Any) -> None:
-        self._last_status = time.monotonic()
-        if not self.world.is_writer:
-            return
-        place = {"epoch": self.step // self.steps_per_epoch, "epochs": self.total_epochs, "step": self.step}
-        stage = self.stages[max(0, self._stage_number)].name
-        self.folder.write_status(state, **place, steps=self.total_steps, stage=stage, **facts)
+        self.journal.heartbeat(self.step)
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -427,8 +351,8 @@ class Trainer:
             "step": self.step,
             "stage": self._stage_number,
             "subhead": self.subhead,
-            "last_metrics": self.last_metrics,
-            "seconds": self.seconds,
+            "latest": self.journal.latest,
+            "seconds": self.journal.seconds,
             "metrics_length": self.folder.flush_metrics(),
             "settings": self.settings.to_json(),
         }
@@ -452,8 +376,8 @@ class Trainer:
         state = load_checkpoint(self.folder.checkpoint_file, self.device)
         self.network.load_learned_state(state["network"])
         self._scaler.load_state_dict(state["scaler"])
-        self.step, self.subhead, self.seconds = state["step"], state["subhead"], state["seconds"]
-        self.last_metrics = state["last_metrics"]
+        self.step, self.subhead = state["step"], state["subhead"]
+        self.journal.latest, self.journal.seconds = state["latest"], state["seconds"]
         self._saved = state
         if self.world.is_writer:
             self.folder.cut_metrics(state["metrics_length"])

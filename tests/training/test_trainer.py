@@ -19,11 +19,12 @@ from crlc.memory_bank import MemoryBank
 from crlc.model import CrlcNetwork, make_backbone
 from crlc.training.distributed import Compute
 from crlc.training.images import TrainingImages, images_from_array
+from crlc.training.journal import Listener
 from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 from crlc.training.steps import Batch, bank_step, pair_step
-from crlc.training.trainer import Listener, Trainer, TrainingError
+from crlc.training.trainer import Trainer, TrainingError
 from tests.conftest import ROOT
 
 CPU = Compute(torch.device("cpu"))
@@ -68,7 +69,7 @@ def lines(folder: Path) -> list[dict]:
 def test_it_finds_four_kinds_of_shapes(tmp_path: Path, implementation: str):
     settings = replace(TINY, epochs=60, implementation=implementation, bank_negatives=64)
     trainer = trained(tmp_path / "run", settings)
-    metrics = trainer.last_metrics
+    metrics = trainer.journal.latest
     assert metrics["acc"] > 0.9
     assert metrics["cluster_information"] > 0.7
     assert metrics["clusters_found"] == 4
@@ -107,7 +108,7 @@ def test_metrics_have_every_term_for_steps_and_epochs(tmp_path: Path):
 
 def test_without_classes_no_accuracy_is_made_up(tmp_path: Path):
     trainer = trained(tmp_path / "run", images=replace(shapes(), classes=None))
-    assert "acc" not in trainer.last_metrics
+    assert "acc" not in trainer.journal.latest
     assert not any("acc" in record for record in lines(tmp_path / "run"))
 
 
@@ -219,14 +220,14 @@ def test_too_few_images_are_refused(tmp_path: Path):
 @pytest.mark.parametrize("count", [4, 5, 31, 33])
 def test_fewer_images_than_a_batch_and_odd_numbers(tmp_path: Path, count: int):
     trainer = trained(tmp_path / "run", images=shapes(count))
-    assert trainer.batch_size == min(32, count)
+    assert trainer.length.batch_size == min(32, count)
     assert np.isfinite(RunFolder(tmp_path / "run").result()[0]["q"]).all()
 
 
 def test_identical_images_give_no_crash_and_no_nan(tmp_path: Path):
     same = images_from_array(np.full((40, 16, 16, 3), 128, np.uint8))
     trainer = trained(tmp_path / "run", images=same)
-    assert np.isfinite(trainer.last_metrics["loss"])
+    assert np.isfinite(trainer.journal.latest["loss"])
     assert len(set(RunFolder(tmp_path / "run").result()[0]["cluster"].tolist())) == 1
 
 
