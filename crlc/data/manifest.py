@@ -11,6 +11,7 @@ version in which the present content arrived: a result or label older than that 
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -21,7 +22,7 @@ from urllib.parse import quote
 
 from crlc.data.decode_worker import Decoded, ToDecode
 from crlc.errors import BusyError, CrlcError, DamagedError
-from crlc.names import path_from_bytes
+from crlc.names import path_from_bytes, path_to_bytes
 
 FILE_NAME = "manifest.sqlite"
 _FORMAT = 1
@@ -167,6 +168,20 @@ class Manifest:
     def facts(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Id, class, split and content version of every readable image."""
         yield from self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")
+
+    def content_versions(self, ids: Sequence[int]) -> dict[int, int]:
+        """The version in which the content of images arrived; without those that are no readable image."""
+        query = (
+            "SELECT images.id, content_version FROM json_each(?) given "
+            "JOIN images ON images.id = given.value WHERE status = 'ok'"
+        )
+        return dict(self.connection.execute(query, (json.dumps(list(ids)),)))
+
+    def id_at(self, path: str) -> int | None:
+        """The readable image at a path inside the source."""
+        query = "SELECT id FROM images WHERE path = ? AND status = 'ok'"
+        row = self.connection.execute(query, (path_to_bytes(path),)).fetchone()
+        return row and int(row[0])
 
     def count_changed_since(self, version: int) -> int:
         """How many images that were known at a version have got other content later."""
