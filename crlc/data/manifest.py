@@ -21,7 +21,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from crlc.data.decode_worker import Decoded, ToDecode
-from crlc.errors import BusyError, CrlcError, DamagedError
+from crlc.errors import BusyError, CrlcError, DamagedError, disk_full, no_space_left
 from crlc.names import path_from_bytes, path_to_bytes
 
 FILE_NAME = "manifest.sqlite"
@@ -295,6 +295,8 @@ class Manifest:
             code = (error.sqlite_errorcode or 0) & 0xFF
             if code == sqlite3.SQLITE_FULL:
                 raise
+            if code == sqlite3.SQLITE_IOERR and no_space_left(self.path):
+                raise disk_full(self.path) from error
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise BusyError(f"{self.path} is in use by another process. Try again in a moment.") from None
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):

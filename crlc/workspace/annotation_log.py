@@ -216,7 +216,7 @@ class AnnotationLog:
             lock = folder / f".{FILE_NAME}.lock"
             with (
                 self._trouble_explained(),
-                writer_lock(lock, f"The labels of {self._name!r}", _PATIENCE_SECONDS),
+                writer_lock(lock, f"The file of labels of {self._name!r}", _PATIENCE_SECONDS),
             ):
                 if not self.path.exists():
                     self._make(temporary)

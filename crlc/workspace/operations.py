@@ -102,7 +102,7 @@ class MergeClusters:
     @property
     def title(self) -> str:
         """What was done, in words."""
-        return f"merge clusters {', '.join(map(str, self.clusters[:-1]))} and {self.clusters[-1]}"
+        return f"merge clusters {_listed(self.clusters)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,8 @@ class SplitCluster:
     @property
     def title(self) -> str:
         """What was done, in words."""
-        return f"split cluster {self.cluster} into {len(self.parts)}"
+        new = range(self.first_new, self.first_new + len(self.parts) - 1)
+        return f"split cluster {self.cluster} into {_listed((self.cluster, *new))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,19 +212,23 @@ def check_name(name: str, what: str = "name") -> str:
     plain = unicodedata.normalize("NFC", name).strip()
     shown = printable(plain[:LONGEST_NAME])
     if not plain:
-        raise UsageError(f"{what}={printable(name)!r} is not allowed: it is empty. Give at least one character.")
+        raise UsageError(f"{what}='{printable(name)}' is not allowed: it is empty. Give at least one character.")
     if len(plain) > LONGEST_NAME:
         raise UsageError(
-            f"{what}={shown!r}... is not allowed: it has {len(plain)} characters, the most is {LONGEST_NAME}."
+            f"{what}='{shown}...' is not allowed: it has {len(plain)} characters, the most is {LONGEST_NAME}."
         )
     if any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES or character in _TURNS_TEXT for character in plain):
-        raise UsageError(f"{what}={shown!r} is not allowed: it holds control characters. Leave them out.")
+        raise UsageError(f"{what}='{shown}' is not allowed: it holds control characters. Leave them out.")
     return plain
 
 
 def images(count: int) -> str:
     """`1 image`, `2,000 images`."""
     return f"{count:,} image" if count == 1 else f"{count:,} images"
+
+
+def _listed(numbers: Ids) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def _single(kind: str, content: dict[str, Any]) -> Single:
