@@ -116,7 +116,7 @@ def _list(clustering: Clustering, annotations: Annotations, output: Output) -> N
     lines = table(("cluster", "images", "confidence", "name"), rows)
     moved = int(now.by_hand.sum())
     if moved:
-        lines.append(f"{moved:,} images were moved by hand.")
+        lines.append(f"Moved by hand: {moved:,}.")
     older = bool(curation.edited_results(clustering.run) - {clustering.result})
     if older:
         lines.append("There are edits of an earlier result of this run; they are not about these clusters.")

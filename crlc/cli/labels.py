@@ -114,9 +114,9 @@ def _list(options: argparse.Namespace, dataset: ImageDataset, annotations: Annot
         if len(paths) > _SHOWN_IMAGES:
             lines.append(f"... and {len(paths) - _SHOWN_IMAGES:,} more; all of them with --json or export")
     elif content["excluded"]:
-        lines.append(f"{content['excluded']:,} images are excluded.")
+        lines.append(f"Excluded: {content['excluded']:,}.")
     if stale:
-        lines.append(f"{len(stale):,} labels are about an older content of their file: look at them again.")
+        lines.append(f"Labels about an older content of their file, to be looked at again: {len(stale):,}.")
     output.result(content, lines)
 
 
@@ -124,12 +124,12 @@ def _import(options: argparse.Namespace, dataset: ImageDataset, annotations: Ann
     from crlc.workspace.label_table import import_labels
 
     report = import_labels(annotations, dataset, options.file)
-    lines = [f"{report.matched:,} images matched: {report.changed:,} labelled, {report.unchanged:,} had their label."]
+    lines = [f"Images matched: {report.matched:,}, of which {report.unchanged:,} had their label already."]
     if report.unknown:
         more = ", ..." if report.unknown > len(report.first_unknown) else ""
-        lines.append(f"{report.unknown:,} lines name no image of it: {', '.join(report.first_unknown)}{more}")
+        lines.append(f"Lines that name no image of it: {report.unknown:,} ({', '.join(report.first_unknown)}{more}).")
     if report.blank:
-        lines.append(f"{report.blank:,} lines have no label.")
+        lines.append(f"Lines without a label: {report.blank:,}.")
     output.result(asdict(report), lines)
 
 

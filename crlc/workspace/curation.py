@@ -49,12 +49,13 @@ class ValuesById:
 
     def put(self, ids: Numbers, values: ArrayLike) -> NDArray[Any]:
         """Write values; returns those that stood there."""
-        needed = int(ids.max()) + 1 if len(ids) else 0
-        if needed > len(self._values):
-            longer = np.full(max(needed, 2 * len(self._values)), self._empty, self._values.dtype)
+        try:
+            before = self._values[ids]
+        except IndexError:
+            longer = np.full(max(int(ids.max()) + 1, 2 * len(self._values)), self._empty, self._values.dtype)
             longer[: len(self._values)] = self._values
             self._values = longer
-        before = self._values[ids]
+            before = longer[ids]
         self._values[ids] = values
         return before
 
@@ -300,7 +301,7 @@ def _edit(
         case MergeClusters(clusters=clusters):
             return _merge(edits, clusters), ()
         case SplitCluster(parts=parts, first_new=first_new):
-            ids = _places(number for part in parts[1:] for number in part)
+            ids = _places(tuple(number for part in parts[1:] for number in part))
             numbers = np.repeat(np.arange(first_new, first_new + len(parts) - 1), [len(part) for part in parts[1:]])
             overwritten = ((edits.own, ids, edits.own.put(ids, numbers)),)
             return replace(edits, largest=first_new + len(parts) - 2), overwritten
@@ -322,8 +323,7 @@ def _merge(edits: ClusterEdits, clusters: tuple[int, ...]) -> ClusterEdits:
     return replace(edits, merged=merged, names=names if name is None else {**names, kept: name})
 
 
-def _places(ids: Any) -> Numbers:
-    places = np.fromiter(ids, dtype=np.int64)
-    if len(places) and places.min() < 0:
-        raise ValueError(f"{places.min()} is not the id of an image")
-    return places
+def _places(ids: tuple[int, ...]) -> Numbers:
+    if ids and min(ids) < 0:
+        raise ValueError(f"{min(ids)} is not the id of an image")
+    return np.array(ids, dtype=np.int64)

@@ -232,16 +232,14 @@ def _listed(numbers: Ids) -> str:
 
 
 def _single(kind: str, content: dict[str, Any]) -> Single:
-    fields = {name: _tuples(value) for name, value in content.items()}
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    if kind == "split-cluster":
+        fields["parts"] = tuple(map(tuple, content["parts"]))
     if kind == "label" and isinstance(fields["contents"], int):
         fields["contents"] = (fields["contents"],) * len(fields["ids"])
     return KINDS[kind](**fields)
-
-
-def _tuples(value: Any) -> Any:
-    if not isinstance(value, list):
-        return value
-    return tuple(map(tuple, value)) if value and isinstance(value[0], list) else tuple(value)
 
 
 def _shortened(contents: Ids) -> int | Ids:

@@ -38,8 +38,8 @@ def test_labels_for_people(crlc, dataset: ImageDataset, tmp_path: Path):
         "label  images",
         "cat         2",
         "dog         1",
-        "1 images are excluded.",
-        "1 labels are about an older content of their file: look at them again.",
+        "Excluded: 1.",
+        "Labels about an older content of their file, to be looked at again: 1.",
     ]
     assert crlc("label", "pets", "list", "cat").out.splitlines()[:2] == ["       1  pets/1.png", "       2  pets/2.png"]
     out = tmp_path / "labels.csv"
@@ -50,8 +50,8 @@ def test_labels_for_people(crlc, dataset: ImageDataset, tmp_path: Path):
     assert crlc("label", "pets", "clear", "1", "2").out == "Done: take away the label of 2 images.\n"
     out.write_text(out.read_text() + "pets/77.png,cat\n")
     assert crlc("label", "pets", "import", out).out.splitlines() == [
-        "3 images matched: 2 labelled, 1 had their label.",
-        "1 lines name no image of it: pets/77.png",
+        "Images matched: 3, of which 1 had their label already.",
+        "Lines that name no image of it: 1 (pets/77.png).",
     ]
 
 
@@ -137,7 +137,7 @@ def test_clusters_for_people(crlc, run: RunFolder):
         "      0       3       0.020",
         "      1       3       0.070  small dogs",
         "      3       2       0.045",
-        "1 images were moved by hand.",
+        "Moved by hand: 1.",
     ]
     assert crlc("clusters", "last", "undo").out == "Undone: move 1 image to cluster 3.\n"
     assert crlc("clusters", "last", "redo").out == "Redone: move 1 image to cluster 3.\n"
