@@ -59,5 +59,8 @@ def handmade_run(
     q = np.zeros((len(ids), count), np.float32)
     q[np.arange(len(ids)), clusters] = ids / 100
     arrays = {"ids": ids, "q": q, "cluster": np.array(clusters, np.int32), "confidence": q.max(axis=1)}
-    run.write_result({**arrays, "z": np.zeros((len(ids), 2), np.float32) if z is None else z}, {})
+    folder = run.new_result_folder(1)
+    for key, array in {**arrays, "z": np.zeros((len(ids), 2), np.float32) if z is None else z}.items():
+        np.save(folder / f"{key}.npy", array)
+    run.publish_result(folder, {})
     return run
