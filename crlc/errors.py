@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+_SMALL_BYTES = 1 << 16
 
 
 class CrlcError(Exception):
@@ -49,14 +52,27 @@ def disk_full_explained(where: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise _disk_full(where) from error
+        raise disk_full(where) from error
     except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+        # Without room for the file that its readers share, SQLite speaks of an input/output error.
+        is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL or (
+            error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR and no_space_left(where)
+        )
+        if not is_full:
             raise
-        raise _disk_full(where) from error
+        raise disk_full(where) from error
 
 
-def _disk_full(where: Path) -> DiskFullError:
+def no_space_left(where: Path) -> bool:
+    """Whether the disk that holds a file or its folder has no room even for a small one."""
+    try:
+        return shutil.disk_usage(where if where.exists() else where.parent).free < _SMALL_BYTES
+    except OSError:
+        return False
+
+
+def disk_full(where: Path) -> DiskFullError:
+    """The error for a full disk."""
     return DiskFullError(
         f"The disk holding {where} is full. What was finished is kept: free some space "
         "(or choose another place with --workspace) and run the same command again to carry on."

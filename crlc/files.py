@@ -39,6 +39,12 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     _flush_folder(path.parent)
 
 
+def put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a complete and flushed file to its name, so that it stays there after a power cut."""
+    _replace(str(temporary), path)
+    _flush_folder(path.parent)
+
+
 def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any]:
     """Read a JSON file that `write_json` wrote with `"kind"` and `"version"` in it.
 
@@ -107,16 +113,21 @@ class ArrayFile:
 
 
 @contextmanager
-def writer_lock(path: Path, what: str) -> Iterator[None]:
+def writer_lock(path: Path, what: str, patience: float = 0.0) -> Iterator[None]:
     """Hold the only right to write `what`; the system lets go of it when a process dies.
 
+    Args:
+        path: the lock's own file.
+        what: as people would call it.
+        patience: seconds to wait for another process to let go.
+
     Raises:
-        BusyError: another process holds it now.
+        BusyError: another process holds it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        lock.acquire(timeout=patience)
     except Timeout:
         raise BusyError(f"{what} is being written by another process. Wait for it to end, then try again.") from None
     try:

@@ -9,11 +9,11 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 from crlc import __version__
-from crlc.cli import assign, datasets, doctor, runs, train
+from crlc.cli import assign, clusters, datasets, doctor, labels, runs, train
+from crlc.cli.options import common_options
 from crlc.cli.output import Output
 from crlc.errors import CrlcError, UsageError
 from crlc.workspace import Workspace
@@ -44,6 +44,8 @@ COMMANDS: dict[str, Command] = {
     "runs": Command("List the runs.", lambda _: None, runs.run_runs),
     "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
     "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
+    "clusters": Command("List or edit the clusters of a run.", clusters.clusters_arguments, clusters.run_clusters),
+    "label": Command("Label or exclude images of a data set.", labels.label_arguments, labels.run_label),
     "doctor": Command(
         "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
     ),
@@ -58,9 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help, description=command.help)
         command.arguments(subparser)
-        subparser.add_argument("--workspace", type=Path, metavar="DIR", help="where data sets and runs are kept")
-        subparser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-        subparser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        common_options(subparser)
     return parser
 
 

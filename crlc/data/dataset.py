@@ -219,6 +219,12 @@ class ImageDataset:
             versions=np.array([rows[number][2] for number in ids.tolist()], dtype=np.int64),
         )
 
+    def content_versions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The version in which the content of each image arrived; 0 where there is no such readable image."""
+        with Manifest(self.folder) as manifest:
+            versions = manifest.content_versions(ids.tolist())
+        return np.array([versions.get(number, 0) for number in ids.tolist()], dtype=np.int64)
+
     def sample(self, count: int) -> list[ImageRecord]:
         """A few readable images, spread over the data set."""
         with Manifest(self.folder) as manifest:

@@ -11,6 +11,7 @@ version in which the present content arrived: a result or label older than that 
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -20,8 +21,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from crlc.data.decode_worker import Decoded, ToDecode
-from crlc.errors import BusyError, CrlcError, DamagedError
-from crlc.names import path_from_bytes
+from crlc.errors import BusyError, CrlcError, DamagedError, disk_full, no_space_left
+from crlc.names import path_from_bytes, path_to_bytes
 
 FILE_NAME = "manifest.sqlite"
 _FORMAT = 1
@@ -168,6 +169,20 @@ class Manifest:
         """Id, class, split and content version of every readable image."""
         yield from self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")
 
+    def content_versions(self, ids: Sequence[int]) -> dict[int, int]:
+        """The version in which the content of images arrived; without those that are no readable image."""
+        query = (
+            "SELECT images.id, content_version FROM json_each(?) given "
+            "JOIN images ON images.id = given.value WHERE status = 'ok'"
+        )
+        return dict(self.connection.execute(query, (json.dumps(list(ids)),)))
+
+    def id_at(self, path: str) -> int | None:
+        """The readable image at a path inside the source."""
+        query = "SELECT id FROM images WHERE path = ? AND status = 'ok'"
+        row = self.connection.execute(query, (path_to_bytes(path),)).fetchone()
+        return row and int(row[0])
+
     def count_changed_since(self, version: int) -> int:
         """How many images that were known at a version have got other content later."""
         query = "SELECT COUNT(*) FROM images WHERE content_version > ? AND first_version <= ?"
@@ -280,6 +295,8 @@ class Manifest:
             code = (error.sqlite_errorcode or 0) & 0xFF
             if code == sqlite3.SQLITE_FULL:
                 raise
+            if code == sqlite3.SQLITE_IOERR and no_space_left(self.path):
+                raise disk_full(self.path) from error
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise BusyError(f"{self.path} is in use by another process. Try again in a moment.") from None
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):

@@ -87,8 +87,12 @@ class Runs:
         run.write_status("queued", epoch=0, epochs=settings.epochs, step=0)
         return run
 
-    def dataset_of(self, description: dict[str, Any]) -> ImageDataset:
+    def dataset_of(self, description: dict[str, Any], *, unchanged: bool = True) -> ImageDataset:
         """The data set that a run was made on.
+
+        Args:
+            description: what the run says of itself.
+            unchanged: refuse when images have other content since.
 
         Raises:
             CrlcError: it is gone, or another one has its name now.
@@ -99,7 +103,7 @@ class Runs:
                 f"The data set {dataset.name!r} was removed and made anew since this run; its images have other ids. "
                 "Train again."
             )
-        changed = dataset.changed_since(description["manifest_version"])
+        changed = dataset.changed_since(description["manifest_version"]) if unchanged else 0
         if changed:
             raise CrlcError(f"{changed} images of {dataset.name!r} have other content since this run. Train again.")
         return dataset

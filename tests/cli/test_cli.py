@@ -37,6 +37,8 @@ positional arguments:
     runs      List the runs.
     show      Show one run: state, metrics, curve.
     assign    Give new images the clusters of a run.
+    clusters  List or edit the clusters of a run.
+    label     Label or exclude images of a data set.
     doctor    Check this computer: versions, device, disk, what is missing.
 
 options:

@@ -13,7 +13,7 @@ from crlc.data.sources.folder import read_file, stamp_of, why_unreadable
 from crlc.errors import SourceError
 from crlc.names import from_printable, from_spreadsheet_safe, printable
 
-_PATH_COLUMNS = ("path", "image", "file", "filename", "filepath", "file_name", "image_path")
+PATH_COLUMNS = ("path", "image", "file", "filename", "filepath", "file_name", "image_path")
 _CLASS_COLUMNS = ("class", "label", "category", "target", "class_name")
 _SPLIT_COLUMNS = ("split", "subset", "part")
 _SAMPLE_CHARACTERS = 1 << 16
@@ -46,13 +46,7 @@ class ImageTable:
 
     def rows(self) -> Iterator[Row]:
         """Read the table line by line; empty lines are passed over."""
-        try:
-            with open(self.location, newline="", encoding="utf-8-sig", errors="surrogateescape") as stream:
-                yield from self._parse(csv.reader(stream, delimiter=self._delimiter()))
-        except OSError as error:
-            raise SourceError(f"{self.location} cannot be opened: {why_unreadable(error)}.") from None
-        except csv.Error as error:
-            raise SourceError(f"{self.location} is not a readable CSV file: {error}.") from None
+        yield from self._parse(csv_lines(self.location))
 
     def require_classes(self) -> None:
         """Check that the table has a column of classes.
@@ -65,26 +59,21 @@ class ImageTable:
                 f"{self.location} gives no image a class: it needs a column named one of {', '.join(_CLASS_COLUMNS)}."
             )
 
-    def _delimiter(self) -> str:
-        with open(self.location, newline="", encoding="utf-8-sig", errors="surrogateescape") as stream:
-            header = stream.readline(_SAMPLE_CHARACTERS)
-        return max(",;\t", key=header.count)
-
     def _parse(self, reader: Iterator[list[str]]) -> Iterator[Row]:
         header = [name.strip().lower() for name in next(reader, [])]
-        path_at = _column(header, _PATH_COLUMNS)
+        path_at = column(header, PATH_COLUMNS)
         if path_at is None:
             found = ", ".join(printable(name) for name in header[:12]) or "nothing"
             raise SourceError(
                 f"{self.location} has no column of paths. Its first line holds: {found}. "
-                f"Name the column one of {', '.join(_PATH_COLUMNS)}."
+                f"Name the column one of {', '.join(PATH_COLUMNS)}."
             )
-        class_at, split_at = _column(header, _CLASS_COLUMNS), _column(header, _SPLIT_COLUMNS)
+        class_at, split_at = column(header, _CLASS_COLUMNS), column(header, _SPLIT_COLUMNS)
         for line, cells in enumerate(reader, start=2):
-            path = _cell(cells, path_at)
+            path = cell(cells, path_at)
             if path:
-                class_name = as_windows_text(_cell(cells, class_at)) or None
-                yield Row(line, path, class_name, self._split(_cell(cells, split_at), line))
+                class_name = as_windows_text(cell(cells, class_at)) or None
+                yield Row(line, path, class_name, self._split(cell(cells, split_at), line))
 
     def _split(self, text: str, line: int) -> str | None:
         if not text:
@@ -129,11 +118,30 @@ class CsvSource:
         return Path(self.location).parent / path
 
 
-def _column(header: list[str], names: tuple[str, ...]) -> int | None:
+def csv_lines(location: str) -> Iterator[list[str]]:
+    """The lines of a CSV file, split into cells at whatever its first line is split by.
+
+    Raises:
+        SourceError: it cannot be opened, or is no CSV file.
+    """
+    try:
+        with open(location, newline="", encoding="utf-8-sig", errors="surrogateescape") as stream:
+            delimiter = max(",;\t", key=stream.readline(_SAMPLE_CHARACTERS).count)
+            stream.seek(0)
+            yield from csv.reader(stream, delimiter=delimiter)
+    except OSError as error:
+        raise SourceError(f"{location} cannot be opened: {why_unreadable(error)}.") from None
+    except csv.Error as error:
+        raise SourceError(f"{location} is not a readable CSV file: {error}.") from None
+
+
+def column(header: list[str], names: tuple[str, ...]) -> int | None:
+    """Where the first of some names stands in a header."""
     return next((header.index(name) for name in names if name in header), None)
 
 
-def _cell(cells: list[str], at: int | None) -> str:
+def cell(cells: list[str], at: int | None) -> str:
+    """One cell without blanks around it; empty where the line is too short."""
     return cells[at].strip() if at is not None and at < len(cells) else ""
 
 
