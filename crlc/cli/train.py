@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from crlc.cli.output import Output, TerminalProgress, duration
@@ -23,11 +24,12 @@ from crlc.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
-    from crlc.training.distributed import World
+    from crlc.training.distributed import Compute, World
     from crlc.training.images import TrainingImages
     from crlc.training.journal import TrainProgress
     from crlc.training.planning import TrainRequest
     from crlc.training.run_folder import RunFolder
+    from crlc.training.trainer import Extras
 
 _FEW_LINES_SECONDS = 5.0
 
@@ -41,7 +43,13 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset", default="quick", metavar="P", help="quick, balanced, best, or paper-...; by default quick"
     )
-    parser.add_argument("--method", default="auto", choices=("auto", "end-to-end", "two-stage"))
+    parser.add_argument("--method", default="auto", choices=("auto", "end-to-end", "two-stage", "semi"))
+    parser.add_argument("--parent", metavar="RUN", help="for semi: the run to go on from")
+    parser.add_argument(
+        "--labels",
+        metavar="FROM",
+        help="for semi: a CSV file with path (or id) and label, workspace, workspace+moved, or classes:N to compare",
+    )
     training = parser.add_mutually_exclusive_group()
     training.add_argument("--frozen", action="store_true", default=None, help="leave a pretrained backbone as it is")
     training.add_argument("--finetune", dest="frozen", action="store_false", help="train it too")
@@ -87,11 +95,15 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
 def _train_here(
     options: argparse.Namespace, workspace: Workspace, output: Output, device: torch.device, world: World
 ) -> int:
+    from crlc.training.distributed import Compute
     from crlc.training.images import images_of, require_enough
     from crlc.training.planning import plan_run
+    from crlc.training.trainer import Extras
     from crlc.workspace.runs import Runs
 
     dataset = workspace.dataset(world.told_by_first(lambda: _dataset(options.dataset, workspace).name))
+    if options.method == "semi" or options.parent or options.labels:
+        return _train_semi(options, workspace, output, dataset, Compute(device, world))
     images = images_of(dataset, dataset.usual_size(), split=options.split)
     plan = plan_run(_request(options, dataset), images, has_gpu=device.type != "cpu")
     settings = plan.settings
@@ -108,7 +120,43 @@ def _train_here(
     run_id = world.told_by_first(
         lambda: runs.create(dataset, images.ids, settings, options.preset, device.type, **extra).id
     )
-    return _train(runs.open(run_id), images, evaluated, settings, device, output, world)
+    return _train(runs.open(run_id), images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
+
+
+def _train_semi(
+    options: argparse.Namespace, workspace: Workspace, output: Output, dataset: ImageDataset, compute: Compute
+) -> int:
+    """CRLC-semi: from a parent run, with labels."""
+    from crlc.training.images import images_of, only
+    from crlc.workspace.runs import Runs
+    from crlc.workspace.semi_runs import keep_labels, plan_semi
+
+    if not options.parent or not options.labels or options.method not in ("auto", "semi"):
+        raise UsageError("CRLC-semi needs --method semi, --parent RUN and --labels FILE|workspace|classes:N.")
+    runs = Runs(workspace)
+    parent = runs.open(options.parent)
+    description = parent.description()
+    if runs.dataset_of(description) != dataset:
+        raise UsageError(f"parent={parent.id!r} is a run of {description['dataset']!r}, not of {dataset.name!r}.")
+    plan = plan_semi(parent, dataset, options.labels, options.seed)
+    named = {name: getattr(options, name) for name in ("epochs", "augment") if getattr(options, name) is not None}
+    settings = replace(plan.settings, **named).with_overrides(options.set)
+    images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), parent.ids())
+    evaluated = _evaluated(dataset, settings, options.evaluate_split)
+    if options.dry_run:
+        return _dry_run(images, settings, compute.device, "from a parent run, with labels", output)
+    names = {str(number): name for number, name in plan.named.by_output().items()}
+    more = {"parent": parent.id, "labels": options.labels, "names": names, "evaluate_split": options.evaluate_split}
+
+    def create() -> str:
+        for note in plan.notes:
+            print(f"Note: {note}", file=sys.stderr)
+        run = runs.create(dataset, images.ids, settings, "semi", compute.device.type, **more)
+        keep_labels(run, plan.labels)
+        return run.id
+
+    run = runs.open(compute.world.told_by_first(create))
+    return _train(run, images, settings, output, compute, replace(plan.extras, evaluated=evaluated))
 
 
 def resume_arguments(parser: argparse.ArgumentParser) -> None:
@@ -121,9 +169,11 @@ def resume_arguments(parser: argparse.ArgumentParser) -> None:
 def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Go on with a run that was stopped or interrupted."""
     from crlc.training.device import choose_device
-    from crlc.training.distributed import joined_world
+    from crlc.training.distributed import Compute, joined_world
     from crlc.training.images import images_of, only
+    from crlc.training.trainer import Extras
     from crlc.workspace.runs import Runs
+    from crlc.workspace.semi_runs import kept_labels
 
     if options.devices > 1:
         return _launch_processes(options.devices)
@@ -142,7 +192,8 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
         world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
         images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), run.ids())
         evaluated = _evaluated(dataset, settings, description.get("evaluate_split"))
-        return _train(run, images, evaluated, settings, device, output, world)
+        extras = Extras(evaluated=evaluated, labels=kept_labels(run))
+        return _train(run, images, settings, output, Compute(device, world), extras)
 
 
 # ---- inside
@@ -211,20 +262,18 @@ def _launch_processes(count: int) -> int:
 def _train(
     run: RunFolder,
     images: TrainingImages,
-    evaluated: TrainingImages | None,
     settings: TrainSettings,
-    device: torch.device,
     output: Output,
-    world: World,
+    compute: Compute,
+    extras: Extras,
 ) -> int:
-    from crlc.training.distributed import Compute
     from crlc.training.journal import Listener
-    from crlc.training.trainer import Extras, Trainer
+    from crlc.training.trainer import Trainer
 
+    world = compute.world
     listener = Listener(_StepPrinter(), TerminalProgress()) if world.is_writer else Listener()
     with writer_lock(run.path / f"lock-{world.rank}", f"The run {run.id}"):
-        extras = Extras(evaluated=evaluated)
-        trainer = Trainer(images, settings, run, Compute(device, world), listener, extras)
+        trainer = Trainer(images, settings, run, compute, listener, extras)
         before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             state = trainer.run()

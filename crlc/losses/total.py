@@ -41,7 +41,7 @@ class LossTerms:
     """Cross-entropy on labelled images, (S,); zero where there are none."""
 
     clustering: Tensor
-    """L_cluster = L_PC - λ1 H, and λ3 CE where there are labels, (S,): the lowest over an epoch speaks for the model."""
+    """L_cluster = L_PC - λ1 H, plus λ3 CE where there are labels, (S,): the lowest of an epoch speaks for the model."""
 
 
 def combine(

@@ -44,7 +44,7 @@ class NamedOutputs:
     @property
     def clusters(self) -> int:
         """C, with the outputs that had to be added."""
-        return self.orders.shape[1]
+        return int(self.orders.shape[1])
 
     def by_output(self) -> dict[int, str]:
         """The name of each output that has one."""
@@ -122,9 +122,7 @@ def begin_from(network: CrlcNetwork, parent: dict[str, Tensor], named: NamedOutp
     network.c_head.reorder(torch.from_numpy(named.orders).to(network.mean.device))
 
 
-def labelled_images(
-    positions: NDArray[np.int64], names: list[str], named: NamedOutputs
-) -> LabelledImages:
+def labelled_images(positions: NDArray[np.int64], names: list[str], named: NamedOutputs) -> LabelledImages:
     """What the trainer wants to know of labels."""
     output = {name: number for number, name in named.by_output().items()}
     return LabelledImages(positions, np.array([output[name] for name in names], np.int64))

@@ -107,6 +107,11 @@ class EditedClustering:
         sums = np.bincount(self.clusters, weights=self.confidence, minlength=self.first_new)
         return {number: float(sums[number] / size) if size else None for number, size in self.sizes().items()}
 
+    def moved_under_names(self) -> dict[int, str]:
+        """The name of the cluster of each image that a person moved into a named one, by image id."""
+        moved = np.flatnonzero(self.by_hand & np.isin(self.clusters, list(self.names)))
+        return {int(self.ids[row]): self.names[int(self.clusters[row])] for row in moved}
+
     def members(self, cluster: int) -> Ids:
         """Positions in `ids` of the images of a cluster.
 

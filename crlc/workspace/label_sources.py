@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
+from crlc.training.run_folder import RunFolder
 from crlc.workspace.annotations import Annotations
-from crlc.workspace.clusterings import moved_under_names
-from crlc.workspace.label_table import read_labels
+from crlc.workspace.clusterings import Clustering
+from crlc.workspace.label_table import usable_table
 
 WORKSPACE, WITH_MOVES = "workspace", "workspace+moved"
 _CLASSES = re.compile(r"classes:(\d+)")
@@ -33,7 +34,7 @@ class GivenLabels:
 
 
 def given_labels(
-    source: str, dataset: ImageDataset, ids: NDArray[np.int64], *, seed: int = 0, parent: str = ""
+    source: str, dataset: ImageDataset, ids: NDArray[np.int64], parent: RunFolder, *, seed: int = 0
 ) -> GivenLabels:
     """The labels that a source has for the images of a run.
 
@@ -42,8 +43,8 @@ def given_labels(
             the parent; or `classes:N` for N images of each class, drawn by the seed.
         dataset: the data set of the run.
         ids: the run's images, ascending.
+        parent: the run that a person looked at.
         seed: for the draw.
-        parent: the parent run, for what was moved in it.
 
     Raises:
         UsageError: no label is for any of the images, or the source is not known.
@@ -56,14 +57,14 @@ def given_labels(
         with Annotations(dataset) as annotations:
             usable = annotations.usable_labels()
             stale = len(annotations.stale_labels())
-            by_id = dict(zip(usable.ids.tolist(), usable.names, strict=True))
+            by_id = {image: usable.names[number] for image, number in zip(usable.ids, usable.numbers, strict=True)}
             if source == WITH_MOVES:
-                by_id = {**moved_under_names(annotations.refresh(), parent), **by_id}
+                by_id = {**Clustering.of(parent, dataset).edited(annotations.refresh()).moved_under_names(), **by_id}
         if stale:
             notes = (f"{stale} labels are about earlier content of their images and were left out.",)
     else:
-        table = read_labels(Path(source), dataset)
-        by_id = dict(zip(table.ids.tolist(), table.names, strict=True))
+        table = usable_table(Path(source), dataset)
+        by_id = table.labels
         if table.unknown:
             notes = (f"{len(table.unknown)} paths of {source} are not in {dataset.name} and were left out.",)
     known = np.array(sorted(by_id), np.int64)

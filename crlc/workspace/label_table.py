@@ -100,11 +100,11 @@ def read_labels(file: Path, dataset: ImageDataset) -> LabelTable:
     )
 
 
-def import_labels(annotations: Annotations, dataset: ImageDataset, file: Path) -> LabelImport:
-    """Give images the labels of a CSV file, as one operation: one undo takes them all back.
+def usable_table(file: Path, dataset: ImageDataset) -> LabelTable:
+    """Read a table of labels that labels something and does not contradict itself.
 
     Raises:
-        CrlcError: with nothing changed: the file cannot be read, names no image of the data set, or contradicts itself.
+        CrlcError: it does not.
     """
     table = read_labels(file, dataset)
     if table.contradictions:
@@ -119,6 +119,16 @@ def import_labels(annotations: Annotations, dataset: ImageDataset, file: Path) -
             f"{file} labels no image of {dataset.name}: {reason}. "
             f"Paths are those inside {printable(dataset.info.location)}, or absolute."
         )
+    return table
+
+
+def import_labels(annotations: Annotations, dataset: ImageDataset, file: Path) -> LabelImport:
+    """Give images the labels of a CSV file, as one operation: one undo takes them all back.
+
+    Raises:
+        CrlcError: with nothing changed: the file cannot be read, names no image of the data set, or contradicts itself.
+    """
+    table = usable_table(file, dataset)
     ids = np.array(sorted(table.labels), dtype=np.int64)
     contents = annotations.require_images(ids)
     names = [table.labels[number] for number in ids.tolist()]

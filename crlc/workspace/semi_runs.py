@@ -1,0 +1,79 @@
+"""A CRLC-semi run from a parent run and labels: its settings, its labels, its first weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from crlc.data.dataset import ImageDataset
+from crlc.errors import UsageError
+from crlc.training.batches import LabelledImages
+from crlc.training.checkpoint import load_checkpoint
+from crlc.training.run_folder import RunFolder
+from crlc.training.semi import NamedOutputs, begin_from, labelled_images, match_names, semi_settings
+from crlc.training.settings import TrainSettings
+from crlc.training.trainer import Extras
+from crlc.workspace.label_sources import given_labels
+
+_LABELS_FILE = "labels.npy"
+
+
+@dataclass(frozen=True)
+class SemiPlan:
+    """All that a CRLC-semi run begins with."""
+
+    settings: TrainSettings
+    named: NamedOutputs
+    labels: LabelledImages
+    extras: Extras
+    notes: tuple[str, ...]
+    """What a person should know: names without a cluster near them, labels that were left out."""
+
+
+def plan_semi(parent: RunFolder, dataset: ImageDataset, source: str, seed: int | None = None) -> SemiPlan:
+    """Match the labels that a source has with the clusters of a finished run.
+
+    Args:
+        parent: the run to go on from.
+        dataset: of the parent.
+        source: where labels come from, as `given_labels` has it.
+        seed: of the new run; by default the parent's.
+
+    Raises:
+        UsageError: the parent is not finished, or there are no labels.
+    """
+    arrays, facts = parent.result()
+    if not facts["final"]:
+        raise UsageError(f"parent={parent.id!r} is not finished. Resume it first, or choose another run.")
+    state = load_checkpoint(parent.checkpoint_file, torch.device("cpu"))
+    settings = TrainSettings.from_json(state["settings"])
+    seed = settings.seed if seed is None else seed
+    given = given_labels(source, dataset, np.asarray(arrays["ids"]), parent, seed=seed)
+    named = match_names(arrays["q"], arrays["by_subhead"], facts["subhead"], given.positions, given.names)
+    labels = labelled_images(given.positions, given.names, named)
+    child = replace(semi_settings(settings, named.clusters, len(arrays["ids"])), seed=seed)
+    notes = given.notes
+    if named.far:
+        notes += (f"No labelled image lies in the cluster matched to: {', '.join(named.far)}.",)
+    if named.clusters > settings.clusters:
+        notes += (f"There are more names than clusters: the run has {named.clusters} instead of {settings.clusters}.",)
+    start = partial(begin_from, parent=state["network"], named=named)
+    return SemiPlan(child, named, labels, Extras(labels=labels, start=start), notes)
+
+
+def keep_labels(run: RunFolder, labels: LabelledImages) -> None:
+    """Note the labels with the run: it must go on with the same ones, whatever a person says later."""
+    np.save(run.path / _LABELS_FILE, np.stack([labels.positions, labels.targets], axis=1), allow_pickle=False)
+
+
+def kept_labels(run: RunFolder) -> LabelledImages | None:
+    """The labels that a run was begun with; none if it has none."""
+    file: Path = run.path / _LABELS_FILE
+    if not file.exists():
+        return None
+    positions, targets = np.load(file, allow_pickle=False).T
+    return LabelledImages(positions, targets)
