@@ -106,15 +106,22 @@ def joined_world(device: str) -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def distributed(network: nn.Module, world: World) -> nn.Module:
-    """The same network, with batch norms and gradients over all processes; itself where there is one."""
+def share_batch_norms(network: nn.Module, world: World) -> None:
+    """Let the batch norms of a network see the batches of all processes. Before an optimiser knows its weights."""
     if world.size == 1:
-        return network
+        return
     on_gpu = next(network.parameters()).is_cuda
     convert: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm
-    synchronised = convert(network) if on_gpu else _with_summed_norms(network)
+    for name, child in network.named_children():
+        setattr(network, name, convert(child) if on_gpu else _with_summed_norms(child))
+
+
+def share_gradients(network: nn.Module, world: World) -> nn.Module:
+    """The same network with the mean of all processes' gradients; itself where there is one."""
+    if world.size == 1:
+        return network
     # A head without a loss of its own gets no gradient: DDP must not wait for it.
-    return nn.parallel.DistributedDataParallel(synchronised, broadcast_buffers=False, find_unused_parameters=True)
+    return nn.parallel.DistributedDataParallel(network, broadcast_buffers=False, find_unused_parameters=True)
 
 
 class SummedBatchNorm2d(nn.BatchNorm2d):

@@ -19,7 +19,7 @@ from crlc.progress import Progress
 from crlc.training.assign import Assignments, assign
 from crlc.training.batches import BatchMaker, LabelledImages
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
-from crlc.training.distributed import Compute, distributed
+from crlc.training.distributed import Compute, share_batch_norms, share_gradients
 from crlc.training.epoch import EpochTotals
 from crlc.training.evaluation import measured
 from crlc.training.health import shrunk_batch, warnings_of
@@ -100,6 +100,7 @@ class Trainer:
         self.journal = Journal(folder, self.length, compute, listener or Listener())
         self._built = build_network(settings, len(images))
         self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
+        share_batch_norms(self.network, world)
         self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
         self.step, self.subhead = 0, 0
         self._stage_number = -1
@@ -174,7 +175,7 @@ class Trainer:
         self._batches.neighbours, self._batches.labels = neighbours, self._labels
         self._optimiser = make_optimiser(self.network, self.stage.settings)
         self._bank = self._make_bank()
-        self._model = distributed(self.network, self.world)
+        self._model = share_gradients(self.network, self.world)
         self._totals = self._new_totals()
         if self._saved is not None and self._saved["stage"] == number:
             self._optimiser.load_state_dict(self._saved["optimiser"])
