@@ -32,6 +32,7 @@ from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
 from crlc.training.schedule import learning_rate
 from crlc.training.settings import NEIGHBOURS, TrainSettings
+from crlc.training.speaking import subhead_by_neighbours
 from crlc.training.stage_inputs import StageInputs
 from crlc.training.stages import stages_of
 from crlc.training.steps import Batch, StepOutcome, bank_step, pair_step
@@ -284,6 +285,7 @@ class Trainer:
         metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
         every = max(1, epochs // self.settings.evaluations)
         if self.stage.finds_clusters and epoch % every == 0 and epoch < epochs:
+            self._choose_subhead()
             metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))
         self.journal.record("epoch", self.step, learning_rate=rate, **metrics)
 
@@ -312,6 +314,11 @@ class Trainer:
             classes = classes[positions]
         return measured(seen, classes, final=final)
 
+    def _choose_subhead(self) -> None:
+        """By the loss of the epoch, which is done already; or by the neighbours, where there are any."""
+        if self._batches.neighbours is not None:
+            self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours)
+
     def _look_at_all(self, inputs: Inputs) -> Assignments:
         """For the neighbours between two stages: in files, deleted by whoever asked."""
         place = self.folder.new_result_folder(self.step, make=self.world.is_writer)
@@ -320,8 +327,9 @@ class Trainer:
 
     def _finish(self) -> None:
         self._enter_last_stage()
+        self._choose_subhead()
         self._save()  # before the last line: cut off from here on, a resumed run writes that line again
-        self.journal.record("end", self.step, **self._evaluate(None, final=True))
+        self.journal.record("end", self.step, **self._evaluate(None, final=True), subhead=self.subhead)
         if self.world.is_writer:
             self._inputs.clean_up()
         self.journal.status("finished", self.step)

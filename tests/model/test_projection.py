@@ -1,0 +1,51 @@
+"""The projection between a frozen backbone and the heads, against scikit-learn's principal components."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from crlc.model.projection import Projection
+
+
+@pytest.fixture
+def vectors() -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    mixing = torch.randn(12, 12, generator=generator)
+    return 0.02 * torch.randn(200, 12, generator=generator) @ mixing + 0.3
+
+
+def fitted(vectors: torch.Tensor, kept: int = 5) -> Projection:
+    projection = Projection(12, kept)
+    assert not projection.is_fitted
+    projection.fit(lambda: vectors.split(37))
+    assert projection.is_fitted
+    return projection
+
+
+def test_it_is_centring_unit_length_and_principal_components_with_one_scale(vectors: torch.Tensor):
+    x = fitted(vectors)(vectors)
+    centred = vectors - vectors.mean(dim=0)
+    unit = (centred / centred.norm(dim=1, keepdim=True)).numpy()
+    expected = PCA(5).fit_transform(unit)
+    expected /= expected.std()
+    for column in range(5):  # the sign of a component is anybody's choice
+        np.testing.assert_allclose(x[:, column].abs().numpy(), np.abs(expected[:, column]), rtol=1e-3, atol=1e-4)
+    assert x.std(unbiased=False).item() == pytest.approx(1, rel=1e-4)
+    torch.testing.assert_close(x.mean(dim=0), torch.zeros(5), atol=1e-5, rtol=0)
+
+
+def test_chunks_do_not_matter_and_a_checkpoint_keeps_it(vectors: torch.Tensor):
+    one, many = Projection(12, 5), fitted(vectors)
+    one.fit(lambda: [vectors])
+    torch.testing.assert_close(one(vectors).abs(), many(vectors).abs(), rtol=1e-4, atol=1e-5)
+    again = Projection(12, 5)
+    again.load_state_dict(many.state_dict())
+    assert (again(vectors) == many(vectors)).all()
+
+
+def test_identical_vectors_give_no_nan():
+    x = fitted(torch.full((40, 12), 0.7))(torch.full((3, 12), 0.7))
+    assert torch.isfinite(x).all()
