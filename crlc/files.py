@@ -6,10 +6,10 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from filelock import FileLock, Timeout
 
@@ -25,6 +25,22 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             json.dump(content, stream, indent=1, ensure_ascii=True)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _flush_folder(path.parent)
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write` fill a file under a temporary name, flush it to the disk, rename it into place."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
             stream.flush()
             os.fsync(stream.fileno())
         _replace(temporary, path)
