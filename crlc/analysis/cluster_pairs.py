@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from crlc.analysis.nearest import Neighbours
 from crlc.analysis.unit_rows import CHUNK_ROWS, Rows, unit_chunks
+from crlc.errors import UsageError
 
 Table = NDArray[np.float64]
 
@@ -85,7 +86,13 @@ def cluster_pairs(q: NDArray[Any], z: NDArray[Any], clusters: Rows, graph: Neigh
 
 
 def cluster_sums(z: NDArray[Any], clusters: Rows, at_least: int = 0) -> tuple[Table, Rows]:
-    """The sum of the unit vectors of each cluster, (C, d), and how many there are, (C,)."""
+    """The sum of the unit vectors of each cluster, (C, d), and how many there are, (C,).
+
+    Raises:
+        UsageError: an image has no cluster.
+    """
+    if clusters.min() < 0:
+        raise UsageError(f"Cluster {clusters.min()} was given; numbers start at 0. Leave out images without a cluster.")
     count = max(int(clusters.max()) + 1, at_least)
     sums = np.zeros((count, z.shape[1]))
     for start, chunk in unit_chunks(z):
