@@ -97,7 +97,7 @@ def one_size(count: int, *, hard: bool) -> None:
         width = int(clusters.max()) + 1
         q = np.full((count, width), 0.1 / (width - 1), dtype=np.float32)
         q[np.arange(count), clusters] = 0.9
-        NeighbourIndex.build(z[:300], exact=False).graph(3)  # libraries are loaded
+        duplicates_by_features(NeighbourIndex.build(z[:300], exact=False).graph(3), 0.1)  # libraries are loaded
         index = watch.measure("index", lambda: NeighbourIndex.build(z, exact=False))
         graph = watch.measure("graph", lambda: index.graph(NEIGHBOURS))
         rows = np.random.default_rng(1).permutation(count)[:RECALL_ROWS]

@@ -83,7 +83,7 @@ def umap_map(
 ) -> Vectors:
     """UMAP with cosine distances, (N, 2).
 
-    Standard output is set aside while it runs, because UMAP says how far it is only there.
+    With `report`, standard output is set aside while it runs, because UMAP talks there.
 
     Args:
         features: (N, d), of unit norm or not; may be a memory map.
@@ -103,7 +103,8 @@ def umap_map(
     positions, similarity = _checked_graph(graph, features, k, report)
     rows = np.arange(len(features))[:, None]
     distances = np.concatenate([np.zeros_like(rows, np.float32), np.maximum(1 - similarity, 0)], axis=1)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    talks = report is not no_progress
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) if talks else contextlib.nullcontext():
         warnings.simplefilter("ignore")  # that it uses one thread for the sake of the seed, and cannot place new images
         from umap import UMAP
 
@@ -114,7 +115,7 @@ def umap_map(
             init=_spread(start, seed),
             random_state=seed,
             precomputed_knn=(np.concatenate([rows, positions], axis=1), distances),
-            verbose=report is not no_progress,
+            verbose=talks,
             tqdm_kwds={"file": _Listener(report), "bar_format": "{n_fmt} {total_fmt}"},
         )
         # With neighbours and a start given, all it asks of the data is how many rows there are.

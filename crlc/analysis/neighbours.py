@@ -18,6 +18,8 @@ from crlc.analysis.unit_rows import CHUNK_ROWS, Rows, Vectors, check_features, u
 from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, Stage, no_progress
 
+__all__ = ["EXACT_GRAPH_LIMIT", "EXACT_INDEX_LIMIT", "NeighbourIndex", "Neighbours", "check_k", "neighbour_graph"]
+
 EXACT_GRAPH_LIMIT = 25_000
 """The graph of all images is exact up to here: its time grows with the square (8 s for that many on one core)."""
 
