@@ -29,6 +29,7 @@ FIT_FROM = 10_000
 RECALL_ROWS = 1000
 GRAPH_BAR, BAR = 1.3, 1.1
 NEIGHBOURS = 10
+REPEAT_SECONDS, MOST_REPEATS = 3.0, 7
 
 
 def make_features(count: int, folder: Path, *, hard: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -70,12 +71,15 @@ class Watch:
 
         watcher = threading.Thread(target=look)
         watcher.start()
-        started = time.perf_counter()
-        result = action()
-        took = time.perf_counter() - started
+        times: list[float] = []
+        # What is quick is repeated: the least of several is not disturbed by other work.
+        while not times or (sum(times) < REPEAT_SECONDS and len(times) < MOST_REPEATS):
+            started = time.perf_counter()
+            result = action()
+            times.append(time.perf_counter() - started)
         done.set()
         watcher.join()
-        self.parts[name] = {"seconds": took, "gib": peak[0] / 2**30}
+        self.parts[name] = {"seconds": min(times), "gib": peak[0] / 2**30}
         return result
 
 
@@ -104,8 +108,7 @@ def one_size(count: int, *, hard: bool) -> None:
         truth = without_self(exact_search(z, np.asarray(z[rows]), NEIGHBOURS + 1), rows)
         recall = recall_of(Neighbours(graph.positions[rows], graph.similarity[rows]), truth)
         images = watch.measure("quality", lambda: image_quality(q, z, clusters, graph))
-        watch.measure("pairs", lambda: cluster_pairs(q, z, clusters, graph))
-        pairs = cluster_pairs(q, z, clusters, graph)
+        pairs = watch.measure("pairs", lambda: cluster_pairs(q, z, clusters, graph))
         cluster_quality(images, clusters, pairs), run_quality(images, clusters)
         watch.measure("suggestions", lambda: (merge_suggestions(pairs), split_suggestions(z, clusters, graph)))
         watch.measure("to label", lambda: images_to_label(z, clusters, images, 100))

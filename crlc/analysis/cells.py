@@ -15,12 +15,12 @@ from crlc.analysis.unit_rows import Rows, Vectors, unit, unit_chunks
 from crlc.progress import ProgressCallback, Stage
 
 WANTED_RECALL = 0.98
-"""On a sample: some more than the 0.95 that is promised for all."""
+"""On a sample, so that it is at least 0.95 for all: rows differ by 0.13, the mean of the sample by 0.006."""
 
 _ROWS_PER_CELL = 256
 _TRAINING_ROWS_PER_CELL = 40
 _TRAINING_ROUNDS = 5
-_STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 256, 512, 1024, 2048)
+_STEPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 256, 512, 1024, 2048)
 
 
 def build_cells(features: NDArray[Any], report: ProgressCallback) -> Any:

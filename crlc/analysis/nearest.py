@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crlc.analysis.unit_rows import Rows, Vectors, unit, unit_chunks
 
-_RECALL_SAMPLE = 256
+_RECALL_SAMPLE = 512
 _TIE = 1e-6
 
 
