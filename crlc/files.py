@@ -6,10 +6,10 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -25,10 +25,16 @@ _REPLACE_PAUSE_SECONDS = 0.05
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write a JSON file under a temporary name, flush it to the disk, rename it into place."""
+    text = json.dumps(content, indent=1, ensure_ascii=True).encode()
+    write_file(path, lambda stream: stream.write(text))
+
+
+def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Let `write` fill a file under a temporary name, flush it to the disk, rename it into place."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(content, stream, indent=1, ensure_ascii=True)
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
             stream.flush()
             os.fsync(stream.fileno())
         _replace(temporary, path)

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-import zlib
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from crlc.analysis.neighbours import NeighbourIndex
+from crlc.analysis.unit_rows import fingerprint
 from crlc.errors import DamagedError, UsageError, disk_full_explained
-from crlc.files import read_json, write_json
+from crlc.files import read_json, write_file, write_json
 
 _KIND, _VERSION = "neighbour index", 1
 _ADVICE = "Remove it; it is built again when needed."
-_FINGERPRINT_ROWS = 256
 
 
 def save_index(index: NeighbourIndex, path: Path) -> None:
@@ -32,21 +27,15 @@ def save_index(index: NeighbourIndex, path: Path) -> None:
 
     if index.approximate is None:
         raise UsageError("An exact index has nothing to save: build it from the features again, which takes no time.")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
+    untyped: Any = faiss
+
+    def write(stream: IO[bytes]) -> None:
+        untyped.write_index(index.approximate, untyped.PyCallbackIOWriter(stream.write))
+        # An old marker must not vouch for the new file, which is about to be renamed.
+        _marker(path).unlink(missing_ok=True)
+
     with disk_full_explained(path.parent):
-        try:
-            with open(temporary, "wb") as stream:
-                untyped: Any = faiss
-                faiss.write_index(index.approximate, untyped.PyCallbackIOWriter(stream.write))
-                stream.flush()
-                os.fsync(stream.fileno())
-            _marker(path).unlink(missing_ok=True)
-            os.replace(temporary, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+        write_file(path, write)
         write_json(
             _marker(path),
             {
@@ -54,7 +43,7 @@ def save_index(index: NeighbourIndex, path: Path) -> None:
                 "version": _VERSION,
                 "bytes": path.stat().st_size,
                 "recall": index.recall,
-                "features": _fingerprint(index.features),
+                "features": fingerprint(index.features),
             },
         )
 
@@ -70,7 +59,7 @@ def load_index(path: Path, features: NDArray[Any]) -> NeighbourIndex:
     marker = read_json(_marker(path), _KIND, _VERSION, _ADVICE)
     if not path.is_file() or path.stat().st_size != marker.get("bytes"):
         raise DamagedError(f"{path} is not as long as it was written. {_ADVICE}")
-    if marker.get("features") != _fingerprint(features):
+    if marker.get("features") != fingerprint(features):
         raise DamagedError(f"{path} was built from other features than those given. {_ADVICE}")
     try:
         index = faiss.read_index(str(path))
@@ -81,9 +70,3 @@ def load_index(path: Path, features: NDArray[Any]) -> NeighbourIndex:
 
 def _marker(path: Path) -> Path:
     return path.with_name(path.name + ".json")
-
-
-def _fingerprint(features: NDArray[Any]) -> str:
-    """Shape and a checksum of evenly spaced rows: enough to tell one run's features from another's."""
-    rows = np.unique(np.linspace(0, len(features) - 1, _FINGERPRINT_ROWS).astype(np.int64))
-    return f"{features.shape} {features.dtype.str} {zlib.crc32(np.ascontiguousarray(features[rows]).tobytes()):08x}"

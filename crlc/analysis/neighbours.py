@@ -6,14 +6,19 @@ measured on a sample when it is built, and which searches wider until the recall
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.analysis.cell_graph import approximate_graph
+from crlc.analysis.cells import build_cells, cells_needed
+from crlc.analysis.nearest import Neighbours, completed_search, exact_search, without_self
 from crlc.analysis.unit_rows import CHUNK_ROWS, Rows, Vectors, check_features, unit, unit_chunks
 from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, Stage, no_progress
+
+__all__ = ["EXACT_GRAPH_LIMIT", "EXACT_INDEX_LIMIT", "NeighbourIndex", "Neighbours", "check_k", "neighbour_graph"]
 
 EXACT_GRAPH_LIMIT = 25_000
 """The graph of all images is exact up to here: its time grows with the square (8 s for that many on one core)."""
@@ -21,26 +26,8 @@ EXACT_GRAPH_LIMIT = 25_000
 EXACT_INDEX_LIMIT = 300_000
 """Single queries are exact up to here: one reads every row once (0.1 s)."""
 
-WANTED_RECALL = 0.97
-"""Of the ten nearest, on a sample: some more than the 0.95 that is promised for all."""
-
-_LINKS = 24
-_BREADTH_OF_BUILDING = 80
-_BREADTHS = (32, 64, 128, 256, 512, 1024)
-_RECALL_AT = 10
-_RECALL_SAMPLE = 256
 _QUERIES_AT_ONCE = 4096
-_TIE = 1e-6
-
-
-class Neighbours(NamedTuple):
-    """The nearest rows of each row or query, nearest first."""
-
-    positions: Rows
-    """(N, k) row numbers; a row is never its own neighbour."""
-
-    similarity: Vectors
-    """(N, k) cosine of the angle between them."""
+_RECALL_AT = 10
 
 
 def neighbour_graph(
@@ -97,10 +84,10 @@ class NeighbourIndex:
         check_features(features)
         if len(features) <= EXACT_INDEX_LIMIT if exact is None else exact:
             return cls(features, None, 1.0)
-        index = _linked_graph(features, report)
-        recall = _widen_until_good(index, features)
-        if recall < WANTED_RECALL:
-            return cls(features, None, 1.0)  # slow is better than wrong
+        index = build_cells(features, report)
+        if len(features) == 1:
+            return cls(features, index, 1.0)
+        index.nprobe, recall = cells_needed(index, features, min(_RECALL_AT, len(features) - 1))
         return cls(features, index, recall)
 
     def __len__(self) -> int:
@@ -135,7 +122,7 @@ class NeighbourIndex:
         """
         rows = self._checked(rows)
         check_k(k, len(self) - 1, "rows other than the row itself")
-        return _without_self(self._search(unit(self.features[rows]), k + 1), rows)
+        return without_self(self._search(unit(self.features[rows]), k + 1), rows)
 
     def query_mean(self, rows: Rows, k: int) -> Neighbours:
         """The rows nearest to the mean of several, all of those left out; always exact, (1, k).
@@ -148,7 +135,7 @@ class NeighbourIndex:
         mean = np.zeros((1, self.features.shape[1]))
         for start in range(0, len(rows), CHUNK_ROWS):
             mean += unit(self.features[rows[start : start + CHUNK_ROWS]]).sum(axis=0, dtype=np.float64)
-        return _exact_search(self.features, unit(mean), k, left_out=rows)
+        return exact_search(self.features, unit(mean), k, left_out=rows)
 
     def graph(self, k: int, *, report: ProgressCallback = no_progress) -> Neighbours:
         """The k nearest other rows of every row.
@@ -156,24 +143,15 @@ class NeighbourIndex:
         Raises:
             UsageError: k cannot work.
         """
-        count = len(self)
-        check_k(k, count - 1, "rows other than the row itself")
-        index = _flat(self.features) if self.approximate is None else self.approximate
-        positions = np.empty((count, k), dtype=np.int64)
-        similarity = np.empty((count, k), dtype=np.float32)
-        stage = Stage("Finding neighbours", count, report)
-        for start, chunk in unit_chunks(self.features, _QUERIES_AT_ONCE):
-            rows = np.arange(start, start + len(chunk))
-            found = _without_self(_completed(index, self.features, chunk, k + 1), rows)
-            positions[rows], similarity[rows] = found
-            stage.advance(len(chunk))
-        stage.finish()
-        return Neighbours(positions, similarity)
+        check_k(k, len(self) - 1, "rows other than the row itself")
+        if self.approximate is None:
+            return _exact_graph(self.features, k, report)
+        return approximate_graph(self.approximate, self.features, k, report)
 
     def _search(self, vectors: Vectors, k: int) -> Neighbours:
         if self.approximate is None:
-            return _exact_search(self.features, vectors, k)
-        return _completed(self.approximate, self.features, vectors, k)
+            return exact_search(self.features, vectors, k)
+        return completed_search(self.approximate, self.features, vectors, k)
 
     def _checked(self, rows: Rows) -> Rows:
         rows = np.asarray(rows)
@@ -184,83 +162,19 @@ class NeighbourIndex:
         return rows.astype(np.int64)
 
 
-def _without_self(found: Neighbours, rows: Rows) -> Neighbours:
-    """Drop each row from its own neighbours; where copies of it took its place, drop the last of them."""
-    mine = found.positions == rows[:, None]
-    order = np.argsort(mine, axis=1, kind="stable")[:, :-1]
-    return Neighbours(
-        np.take_along_axis(found.positions, order, axis=1), np.take_along_axis(found.similarity, order, axis=1)
-    )
-
-
-def _exact_search(features: NDArray[Any], vectors: Vectors, k: int, left_out: Rows | None = None) -> Neighbours:
-    """Look at every row, a chunk at a time, and keep the best; `left_out` are sorted rows that do not count."""
+def _exact_graph(features: NDArray[Any], k: int, report: ProgressCallback) -> Neighbours:
     import faiss
 
-    best = Neighbours(np.empty((len(vectors), 0), np.int64), np.empty((len(vectors), 0), np.float32))
-    for start, chunk in unit_chunks(features):
-        rows = np.arange(start, start + len(chunk))
-        if left_out is not None:
-            rows = np.setdiff1d(rows, left_out, assume_unique=True)
-        if not len(rows):
-            continue
-        candidates = chunk if len(rows) == len(chunk) else chunk[rows - start]
-        similarity, hits = faiss.knn(vectors, candidates, min(k, len(rows)), metric=faiss.METRIC_INNER_PRODUCT)
-        similarity = np.concatenate([best.similarity, similarity], axis=1)
-        positions = np.concatenate([best.positions, rows[hits]], axis=1)
-        order = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
-        best = Neighbours(np.take_along_axis(positions, order, axis=1), np.take_along_axis(similarity, order, axis=1))
-    return best
-
-
-def _completed(index: Any, features: NDArray[Any], vectors: Vectors, k: int) -> Neighbours:
-    """Search an index; the few queries for which an approximate one found fewer than k are looked up exactly."""
-    similarity, positions = index.search(vectors, k)
-    short = np.flatnonzero((positions < 0).any(axis=1))
-    if len(short):
-        positions[short], similarity[short] = _exact_search(features, vectors[short], k)
-    return Neighbours(positions, similarity)
-
-
-def _flat(features: NDArray[Any]) -> Any:
-    import faiss
-
+    count = len(features)
     index = faiss.IndexFlatIP(features.shape[1])
     for _, chunk in unit_chunks(features):
         index.add(chunk)
-    return index
-
-
-def _linked_graph(features: NDArray[Any], report: ProgressCallback) -> Any:
-    """Build the approximate index."""
-    import faiss
-
-    index = faiss.IndexHNSWFlat(features.shape[1], _LINKS, faiss.METRIC_INNER_PRODUCT)
-    index.hnsw.efConstruction = _BREADTH_OF_BUILDING
-    stage = Stage("Building the index", len(features), report)
-    for _, chunk in unit_chunks(features):
-        index.add(chunk)
+    graph = Neighbours(np.empty((count, k), dtype=np.int64), np.empty((count, k), dtype=np.float32))
+    stage = Stage("Finding neighbours", count, report)
+    for start, chunk in unit_chunks(features, _QUERIES_AT_ONCE):
+        rows = np.arange(start, start + len(chunk))
+        found = without_self(completed_search(index, features, chunk, k + 1), rows)
+        graph.positions[rows], graph.similarity[rows] = found
         stage.advance(len(chunk))
     stage.finish()
-    return index
-
-
-def _widen_until_good(index: Any, features: NDArray[Any]) -> float:
-    """Search wider until the recall on a sample is as wanted; returns the recall reached."""
-    count = len(features)
-    k = min(_RECALL_AT, count - 1)
-    rows = np.unique(np.linspace(0, count - 1, _RECALL_SAMPLE).astype(np.int64))
-    vectors = unit(features[rows])
-    truth = _without_self(_exact_search(features, vectors, k + 1), rows)
-    recall = 0.0
-    for breadth in _BREADTHS:
-        index.hnsw.efSearch = breadth
-        recall = recall_of(_without_self(_completed(index, features, vectors, k + 1), rows), truth)
-        if recall >= WANTED_RECALL:
-            break
-    return recall
-
-
-def recall_of(found: Neighbours, truth: Neighbours) -> float:
-    """The share of neighbours that are among the true ones; any of several equally near ones will do."""
-    return float(np.mean(found.similarity >= truth.similarity[:, -1:] - _TIE))
+    return graph

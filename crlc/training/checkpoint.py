@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from crlc.errors import DamagedError
+from crlc.files import write_file
 
 _FORMAT = 1
 
@@ -16,12 +17,7 @@ _FORMAT = 1
 def save_checkpoint(file: Path, content: dict[str, Any]) -> None:
     """Write under a temporary name, flush, rename: a crash leaves the one before."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".part")
-    with temporary.open("wb") as stream:
-        torch.save({"format": _FORMAT, **content}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, file)
+    write_file(file, partial(torch.save, {"format": _FORMAT, **content}))
 
 
 def load_checkpoint(file: Path, device: torch.device) -> dict[str, Any]:

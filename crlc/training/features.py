@@ -7,10 +7,10 @@ with new content is computed again.
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crlc.data.augment import to_images
-from crlc.files import writer_lock
+from crlc.files import write_file, writer_lock
 from crlc.model import CrlcNetwork
 from crlc.progress import ProgressCallback, Stage, no_progress
 from crlc.training.distributed import ALONE, World
@@ -63,9 +63,9 @@ class FeatureCache:
         """Keep vectors of more images, (n, d)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(file.name.split(".")[0]) for file in self.folder.glob("*.npy")), default=0)
-        _save(self.folder / f"{number:06}.npy", vectors)
         keys_file = self.folder / f"{number:06}.keys.npy"
-        _save(keys_file, keys)
+        for file, array in ((self.folder / f"{number:06}.npy", vectors), (keys_file, keys)):
+            write_file(file, partial(np.save, arr=array, allow_pickle=False))
         self._open(keys_file)
 
     def _open(self, keys_file: Path) -> None:
@@ -210,13 +210,3 @@ def _merge_parts(folder: Path, parts: int) -> None:
             cache.add(np.load(keys_file, allow_pickle=False), np.load(vectors_file, allow_pickle=False))
             keys_file.unlink()
             vectors_file.unlink()
-
-
-def _save(file: Path, array: NDArray[np.generic]) -> None:
-    """Under a temporary name, flushed, renamed."""
-    temporary = file.with_suffix(".part")
-    with temporary.open("wb") as stream:
-        np.save(stream, array, allow_pickle=False)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, file)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from crlc.analysis.neighbours import neighbour_graph
-from crlc.files import ArrayFile
+from crlc.files import ArrayFile, put_in_place, write_file
 from crlc.model import CrlcNetwork, make_backbone
 from crlc.model.projection import Projection
 from crlc.progress import ProgressCallback, no_progress
@@ -112,7 +112,7 @@ def _write_vectors(network: CrlcNetwork, features: BackboneFeatures, file: Path)
         place += len(chunk)
     assert rows is not None  # a run has images
     rows.close()
-    os.replace(temporary, file)
+    put_in_place(temporary, file)
 
 
 def find_neighbours(
@@ -120,12 +120,7 @@ def find_neighbours(
 ) -> NDArray[np.int64]:
     """The nearest images of each image by cosine similarity, kept in a file; fewer if there are not so many."""
     found = neighbour_graph(features, min(count, len(features) - 1), report=report).positions
-    temporary = file.with_suffix(".part")
-    with temporary.open("wb") as stream:
-        np.save(stream, found.astype(np.int32), allow_pickle=False)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, file)
+    write_file(file, partial(np.save, arr=found.astype(np.int32), allow_pickle=False))
     return found
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from crlc.analysis.index_file import load_index, save_index
-from crlc.analysis.neighbours import NeighbourIndex, neighbour_graph, recall_of
-from crlc.errors import DamagedError, UsageError
+from crlc.analysis.nearest import recall_of
+from crlc.analysis.neighbours import NeighbourIndex, neighbour_graph
+from crlc.errors import DamagedError, DiskFullError, UsageError
 
 CORNERS = np.array([[1, 0], [0.8, 0.6], [0, 1], [-1, 0], [0.6, 0.8]], dtype=np.float32)
 """Cosines by hand: 0 and 1: 0.8, 0 and 4: 0.6, 1 and 4: 0.96, 1 and 2: 0.6, 4 and 2: 0.8."""
@@ -162,3 +163,40 @@ def test_damaged_index_files(tmp_path: Path):
     path.write_bytes(b"x" * len(whole))
     with pytest.raises(DamagedError, match="cannot be read"):
         load_index(path, features)
+
+
+def test_thousands_of_copies_in_one_cell():
+    features = clustered(6000, dimensions=8)
+    features[1000:4500] = features[1000]
+    found = neighbour_graph(features, 4, exact=False)
+    truth = neighbour_graph(features, 4, exact=True)
+    assert not (found.positions == np.arange(6000)[:, None]).any()
+    assert all(len(set(row)) == 4 for row in found.positions.tolist())
+    np.testing.assert_allclose(found.similarity[1000:4500], 1, atol=1e-6)
+    assert recall_of(found, truth) >= 0.95
+
+
+def test_the_approximate_graph_is_the_same_every_time():
+    features = clustered(3000)
+    first, second = (neighbour_graph(features, 5, exact=False) for _ in range(2))
+    assert (first.positions == second.positions).all()
+    assert (first.similarity == second.similarity).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_very_few_rows(count: int):
+    index = NeighbourIndex.build(CORNERS[:count], exact=False)
+    assert index.query(CORNERS[:1], 1).positions.tolist() == [[0]]
+    if count > 1:
+        assert index.graph(count - 1).positions[0].tolist() == [1, 2][: count - 1]
+
+
+@pytest.mark.parametrize("small_disk", ["100k"], indirect=True)
+def test_full_disk_keeps_the_old_index(small_disk: Path):
+    save_index(NeighbourIndex.build(clustered(100), exact=False), small_disk / "z.index")
+    before = (small_disk / "z.index").read_bytes()
+    with pytest.raises(DiskFullError):
+        save_index(NeighbourIndex.build(clustered(3000), exact=False), small_disk / "z.index")
+    assert (small_disk / "z.index").read_bytes() == before
+    load_index(small_disk / "z.index", clustered(100))
+    assert len(list(small_disk.iterdir())) == 2
