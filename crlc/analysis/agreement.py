@@ -50,7 +50,7 @@ def matched_accuracy(clusters: Numbers, classes: Numbers) -> float:
     return float(table[rows, columns].sum() / len(clusters))
 
 
-def contingency(first: Numbers, second: Numbers) -> Numbers:
+def contingency(first: Numbers, second: Numbers) -> NDArray[np.int64]:
     """How many images have each pair of numbers, (max of first + 1, max of second + 1)."""
     width = int(second.max()) + 1
     counts = np.bincount(first.astype(np.int64) * width + second, minlength=(int(first.max()) + 1) * width)
