@@ -1,4 +1,4 @@
-"""The paper's comparisons on small data: `python benchmarks/ablations.py digits` or `... fashion.npz --epochs 20`.
+"""The paper's comparisons on small data: `python benchmarks/ablations.py digits`, `... fashion.npz --size 16 --epochs 10`.
 
 Critics, C-head only, the weight of L_FC, SimCLR form against MemoryBank form, and k-means on pixels, on z,
 and on the z of an RL-head trained alone. ACC in per cent for each seed; the subhead is chosen by its loss.
@@ -23,7 +23,9 @@ from sklearn.cluster import KMeans
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from crlc.analysis.agreement import agreement
+from crlc.config import ImportOptions
 from crlc.data.augment import suitable_recipe
+from crlc.training.distributed import Compute
 from crlc.training.images import TrainingImages, images_of
 from crlc.training.presets import Circumstances, preset
 from crlc.training.run_folder import RunFolder
@@ -49,7 +51,7 @@ def train(images: TrainingImages, settings: TrainSettings) -> tuple[dict[str, fl
     with tempfile.TemporaryDirectory() as place:
         folder = RunFolder(Path(place, "run"))
         folder.path.mkdir()
-        trainer = Trainer(images, replace(settings, evaluations=1), folder, torch.device("cpu"))
+        trainer = Trainer(images, replace(settings, evaluations=1), folder, Compute(torch.device("cpu")))
         trainer.run()
         return trainer.journal.latest, np.array(folder.result()[0]["z"])
 
@@ -72,6 +74,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--size", type=int, help="side of the images; by default what an import chooses")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), help="names of variants")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -79,13 +82,14 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
     with tempfile.TemporaryDirectory() as place:
-        dataset, _ = Workspace(Path(place)).import_dataset(options.source)
+        size = ImportOptions(size=options.size)
+        dataset, _ = Workspace(Path(place)).import_dataset(options.source, options=size)
         images = images_of(dataset, dataset.summary().sizes[0])
         clusters = len(dataset.summary().classes)
         glyphs = suitable_recipe(images.sample(64)) == "glyph"
         around = Circumstances(len(images), images.size, glyphs, has_gpu=False)
         base = replace(preset("quick", around), clusters=clusters, epochs=options.epochs, feature_weight=1.0)
-        about = f"{dataset.name}: {len(images):,} images, {options.epochs} epochs, seeds {options.seeds}"
+        about = f"{dataset.name}: {len(images):,} images of {images.size} px, {options.epochs} epochs, seeds {options.seeds}"
         print(f"{about}, {options.threads} threads, commit {commit.strip()}")
         print("| variant | ACC by seed | median | per run |\n|---|---|---|---|")
         pixels = images.read(images.ids)[..., 0].reshape(len(images), -1) / 255
