@@ -1,4 +1,4 @@
-"""The paper's comparisons on small data: `python benchmarks/ablations.py digits`, `... fashion.npz --size 16 --epochs 10`.
+"""The paper's comparisons on small data: `benchmarks/ablations.py digits`, `... fashion.npz --size 16 --epochs 10`.
 
 Critics, C-head only, the weight of L_FC, SimCLR form against MemoryBank form, and k-means on pixels, on z,
 and on the z of an RL-head trained alone. ACC in per cent for each seed; the subhead is chosen by its loss.
@@ -89,7 +89,8 @@ def main() -> None:
         glyphs = suitable_recipe(images.sample(64)) == "glyph"
         around = Circumstances(len(images), images.size, glyphs, has_gpu=False)
         base = replace(preset("quick", around), clusters=clusters, epochs=options.epochs, feature_weight=1.0)
-        about = f"{dataset.name}: {len(images):,} images of {images.size} px, {options.epochs} epochs, seeds {options.seeds}"
+        about = f"{dataset.name}: {len(images):,} images of {images.size} px, {options.epochs} epochs"
+        about += f", seeds {options.seeds}"
         print(f"{about}, {options.threads} threads, commit {commit.strip()}")
         print("| variant | ACC by seed | median | per run |\n|---|---|---|---|")
         pixels = images.read(images.ids)[..., 0].reshape(len(images), -1) / 255

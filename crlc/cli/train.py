@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crlc.cli.output import Output, TerminalProgress, duration
 from crlc.cli.runs import metric_lines, summary
@@ -18,12 +18,14 @@ from crlc.data.pixels import stored_sizes
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import UsageError
 from crlc.files import writer_lock
+from crlc.progress import no_progress
 from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, TrainSettings
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
     import torch
 
+    from crlc.training.counting import SuggestedCount
     from crlc.training.distributed import Compute, World
     from crlc.training.images import TrainingImages
     from crlc.training.journal import TrainProgress
@@ -32,13 +34,16 @@ if TYPE_CHECKING:
     from crlc.training.trainer import Extras
 
 _FEW_LINES_SECONDS = 5.0
+_CLEAR = 0.75
 
 
 def train_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `train`."""
     parser.add_argument("dataset", metavar="DATASET", help="a data set, or a source that is imported on the fly")
     parser.add_argument(
-        "--clusters", type=int, metavar="C", help="number of clusters; by default that of known classes, or 10"
+        "--clusters",
+        metavar="C",
+        help="number of clusters, auto, or auto:MOST to have one suggested; by default that of known classes, or 10",
     )
     parser.add_argument(
         "--preset", default="quick", metavar="P", help="quick, balanced, best, or paper-...; by default quick"
@@ -96,26 +101,33 @@ def _train_here(
     options: argparse.Namespace, workspace: Workspace, output: Output, device: torch.device, world: World
 ) -> int:
     from crlc.training.distributed import Compute
-    from crlc.training.images import images_of, require_enough
+    from crlc.training.images import images_of, require_enough, without
     from crlc.training.planning import plan_run
     from crlc.training.trainer import Extras
+    from crlc.workspace.annotations import excluded_images
     from crlc.workspace.runs import Runs
 
     dataset = workspace.dataset(world.told_by_first(lambda: _dataset(options.dataset, workspace).name))
     if options.method == "semi" or options.parent or options.labels:
         return _train_semi(options, workspace, output, dataset, Compute(device, world))
-    images = images_of(dataset, dataset.usual_size(), split=options.split)
-    plan = plan_run(_request(options, dataset), images, has_gpu=device.type != "cpu")
+    excluded = excluded_images(dataset)
+    images = without(images_of(dataset, dataset.usual_size(), split=options.split), excluded)
+    count = _counted(options, dataset, images, workspace, Compute(device, world))
+    clusters = _clusters(options, dataset) if count is None else count.count.suggestion
+    plan = plan_run(_request(options, clusters), images, has_gpu=device.type != "cpu")
     settings = plan.settings
     world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
     images = images_of(dataset, settings.image_size, split=options.split, cluster_unlabelled=False)
+    images = without(images, excluded)
     evaluated = _evaluated(dataset, settings, options.evaluate_split)
     if options.dry_run:
         return _dry_run(images, settings, device, plan.reason, output)
     require_enough(images, settings.clusters)
     if world.is_writer:
         print(f"Method: {settings.method}: {plan.reason}.", file=sys.stderr)
-    extra = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
+    extra: dict[str, Any] = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
+    if count is not None:
+        extra["cluster_count"] = count.to_json()
     runs = Runs(workspace)
     run_id = world.told_by_first(
         lambda: runs.create(dataset, images.ids, settings, options.preset, device.type, **extra).id
@@ -208,14 +220,56 @@ def _dataset(given: str, workspace: Workspace) -> ImageDataset:
     return workspace.dataset(given)  # says that there is none, and which is near
 
 
-def _request(options: argparse.Namespace, dataset: ImageDataset) -> TrainRequest:
-    from crlc.training.planning import TrainRequest
+def _counted(
+    options: argparse.Namespace, dataset: ImageDataset, images: TrainingImages, workspace: Workspace, compute: Compute
+) -> SuggestedCount | None:
+    """The suggested number of clusters, where it was asked for."""
+    from crlc.analysis.cluster_count import MOST_CLUSTERS
+    from crlc.training.counting import suggested_count, wants_pixels
+    from crlc.training.images import images_of, only
+    from crlc.training.presets import FROZEN_HEADS
+
+    word, _, most = (options.clusters or "").partition(":")
+    if word != "auto":
+        return None
+    if not wants_pixels(images):
+        size = FROZEN_HEADS.image_size
+        compute.world.told_by_first(lambda: _store_pixels(dataset, size, workspace))
+        images = only(images_of(dataset, size, split=options.split), images.ids)
+    highest = _whole_number("clusters", most) if most else MOST_CLUSTERS
+    report = TerminalProgress() if compute.world.is_writer else no_progress
+    found = suggested_count(images, compute.device, most=highest, report=report)
+    if compute.world.is_writer:
+        doubt = "" if found.count.clearness > _CLEAR else " There is no clear step in the curve: look at others too."
+        print(f"Clusters: {found.count.suggestion} suggested, read from {found.read_from}.{doubt}", file=sys.stderr)
+    return found
+
+
+def _clusters(options: argparse.Namespace, dataset: ImageDataset) -> int | None:
+    """The number asked for; else that of the classes; none for a preset that has its own."""
     from crlc.training.presets import DEFAULT_CLUSTERS
 
-    names = ("implementation", "critic", "augment", "epochs", "seed", "neighbours", "clusters")
+    if options.clusters is not None:
+        return _whole_number("clusters", options.clusters)
+    if options.preset.startswith("paper-"):
+        return None
+    return len(dataset.summary().classes) or DEFAULT_CLUSTERS
+
+
+def _whole_number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{name}={text!r} is not allowed: it must be a whole number, auto or auto:MOST.") from None
+
+
+def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
+    from crlc.training.planning import TrainRequest
+
+    names = ("implementation", "critic", "augment", "epochs", "seed", "neighbours")
     named = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if "clusters" not in named and not options.preset.startswith("paper-"):
-        named["clusters"] = len(dataset.summary().classes) or DEFAULT_CLUSTERS
+    if clusters is not None:
+        named["clusters"] = clusters
     return TrainRequest(
         options.preset,
         options.method,

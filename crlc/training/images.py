@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -116,11 +116,16 @@ def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
     return at_positions(images, places)
 
 
-def without(images: TrainingImages, excluded: Collection[int]) -> TrainingImages:
-    """All images but those that a person excluded."""
-    if not excluded:
-        return images
-    return at_positions(images, np.flatnonzero(~np.isin(images.ids, list(excluded))))
+def without(images: TrainingImages, excluded: NDArray[np.int64]) -> TrainingImages:
+    """All images but those that a person excluded.
+
+    Raises:
+        UsageError: nothing is left.
+    """
+    left = np.flatnonzero(~np.isin(images.ids, excluded))
+    if len(images) and not len(left):
+        raise UsageError("All images of this data set are excluded. Include some: crlc label DATASET include IMAGE...")
+    return images if len(left) == len(images) else at_positions(images, left)
 
 
 def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:

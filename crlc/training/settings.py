@@ -95,7 +95,8 @@ class TrainSettings:
     """Temperature of the feature critic, τ. Paper: 0.1."""
 
     entropy_weight: float = 1.0
-    """Weight of the entropy of the mean probabilities, λ1. Paper: 1; lower it for very uneven data."""
+    """Weight of the entropy of the mean probabilities, λ1. Paper: 1. L_PC likes even clusters by itself, with weight
+    one: lower λ1 for uneven data, even below zero; at -1 nothing would be left against a single cluster."""
 
     feature_weight: float = 10.0
     """Weight of the feature contrastive loss, λ2; 0 trains the C-head only. Paper: 10."""
@@ -254,7 +255,7 @@ _RANGES = (
     ("subheads", 1, 1000),
     ("smoothing", 0.0, 0.5),
     ("temperature", 0.001, 100.0),
-    ("entropy_weight", 0.0, 1000.0),
+    ("entropy_weight", -0.9, 1000.0),
     ("feature_weight", 0.0, 1000.0),
     ("clustering_weight", 0.0, 1000.0),
     ("bank_negatives", 1, 10_000_000),

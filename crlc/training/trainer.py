@@ -103,7 +103,7 @@ class Trainer:
         self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
         share_batch_norms(self.network, world)
         self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
-        self.step, self.subhead = 0, 0
+        self.step, self.subhead, self.subhead_by_loss = 0, 0, 0
         self._stage_number = -1
         wide = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
         half = torch.bfloat16 if wide else torch.float16
@@ -280,7 +280,7 @@ class Trainer:
             metrics["labels"] = None
         if not self.stage.finds_clusters:
             metrics["cluster_information"] = None  # the C-head is not trained yet
-        self.subhead = int(metrics["subhead"])
+        self.subhead = self.subhead_by_loss = int(metrics["subhead"])
         epoch, epochs = self.length.epoch_of(self.step), self.length.epochs
         metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
         every = max(1, epochs // self.settings.evaluations)

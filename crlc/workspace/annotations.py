@@ -312,3 +312,9 @@ def unique_ids(ids: Iterable[int]) -> Ids:
 
 def _entry(row: LogRow, *, undone: bool = False) -> Entry:
     return Entry(row.id, row.time, row.run, row.title, undone)
+
+
+def excluded_images(dataset: ImageDataset) -> Ids:
+    """Ids of the images that a person excluded."""
+    with Annotations(dataset) as annotations:
+        return annotations.refresh().excluded()

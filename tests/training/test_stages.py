@@ -19,7 +19,7 @@ from crlc.training.materials import neighbour_purity
 from crlc.training.new_images import load_network
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
-from crlc.training.speaking import neighbour_kappa
+from crlc.training.speaking import neighbour_information
 from crlc.training.stages import stages_of
 from crlc.training.trainer import Trainer
 from tests.conftest import ROOT
@@ -153,12 +153,12 @@ def test_images_can_be_measured_that_were_not_trained_on(tmp_path: Path):
         assert trainer.journal.latest["nmi"] > 0.7
 
 
-def test_purity_and_kappa_by_hand():
+def test_purity_and_information_by_hand():
     neighbours = np.array([[1, 2], [0, 2], [3, 0], [2, 1]])
     assert neighbour_purity(neighbours, np.array([0, 0, 1, 1])) == 0.5
     assert neighbour_purity(neighbours, np.array([0, 0, 1, -1])) == 0.4  # of five pairs that are known
     assert neighbour_purity(neighbours, None) is None
     own = np.array([0, 0, 1, 1])
-    assert neighbour_kappa(own, own[:, None]) == 1
-    assert neighbour_kappa(own, np.array([[0, 1], [0, 1], [0, 1], [0, 1]])) == 0
-    assert neighbour_kappa(np.zeros(4, int), np.zeros((4, 2), int)) == 0  # one cluster says nothing
+    assert neighbour_information(own, own[:, None]) == pytest.approx(np.log(2))
+    assert neighbour_information(own, np.array([[0, 1], [0, 1], [0, 1], [0, 1]])) == pytest.approx(0)
+    assert neighbour_information(np.zeros(4, int), np.zeros((4, 2), int)) == 0  # one cluster says nothing
