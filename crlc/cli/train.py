@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import UsageError
 from crlc.files import writer_lock
 from crlc.progress import no_progress
-from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, TrainSettings
+from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, SCRATCH_NAMES, TrainSettings
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
 def _train_here(
     options: argparse.Namespace, workspace: Workspace, output: Output, device: torch.device, world: World
 ) -> int:
+    from crlc.model import make_backbone
     from crlc.training.distributed import Compute
     from crlc.training.images import images_of, require_enough, without
     from crlc.training.planning import plan_run
@@ -123,6 +125,8 @@ def _train_here(
     if options.dry_run:
         return _dry_run(images, settings, device, plan.reason, output)
     require_enough(images, settings.clusters)
+    if settings.backbone not in SCRATCH_NAMES or settings.weights:
+        make_backbone(settings.backbone, settings.image_size, settings.weights)  # what cannot be had is said now
     if world.is_writer:
         print(f"Method: {settings.method}: {plan.reason}.", file=sys.stderr)
     extra: dict[str, Any] = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
@@ -326,7 +330,8 @@ def _train(
 
     world = compute.world
     listener = Listener(_StepPrinter(), TerminalProgress()) if world.is_writer else Listener()
-    with writer_lock(run.path / f"lock-{world.rank}", f"The run {run.id}"):
+    alone = writer_lock(run.path / "lock", f"The run {run.id}") if world.is_writer else nullcontext()
+    with alone:
         trainer = Trainer(images, settings, run, compute, listener, extras)
         before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from crlc.cli.training import curve
+from crlc.cli.runs import curve
 from crlc.files import writer_lock
 from crlc.workspace import Workspace
 from crlc.workspace.runs import Runs
@@ -158,6 +158,7 @@ def test_a_run_is_trained_by_one_process_only(crlc, small_set: Path, workspace: 
 def test_another_size_tried_once_does_not_stay(crlc, tmp_path: Path, workspace: Workspace):
     save_pictures(tmp_path / "pictures", 40)
     for extra in (("--set", "image_size=16"), ()):
-        crlc("train", tmp_path / "pictures", "--epochs", 1, "--clusters", 2, *FAST, *extra)
+        end_to_end = ("--method", "end-to-end", "--epochs", 1, "--clusters", 2)
+        crlc("train", tmp_path / "pictures", *end_to_end, *FAST, *extra)
     sizes = [Runs(workspace).open(run).description()["settings"]["image_size"] for run in Runs(workspace).ids()]
     assert sizes == [16, 32]

@@ -1,0 +1,170 @@
+"""Methods, splits, labels and suggested numbers of clusters, as `crlc train` offers them."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from crlc.analysis.agreement import matched_accuracy
+from crlc.workspace import Workspace
+from crlc.workspace.runs import Runs
+
+FAST = ("--set", "subheads=2", "--set", "batch_size=64")
+
+
+@pytest.fixture
+def photographs(tmp_path: Path) -> Path:
+    """A folder of 60 coloured pictures, three kinds, in folders by kind."""
+    generator = np.random.default_rng(0)
+    for number in range(60):
+        pixels = generator.integers(0, 90, (40, 40, 3))
+        pixels[:, :, number % 3] += 150
+        file = tmp_path / "photos" / ["red", "green", "blue"][number % 3] / f"{number:02}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.astype(np.uint8)).save(file)
+    return tmp_path / "photos"
+
+
+def test_photographs_go_to_a_frozen_backbone_and_it_says_so(crlc, photographs: Path, workspace: Workspace):
+    small = ("--set", "image_size=32", "--set", "epochs=30", *FAST)
+    outcome = crlc("train", photographs, *small, "--json")
+    assert outcome.code == 0, outcome.err
+    assert "Method: two-stage: two stages on a frozen pretrained backbone, as there is no GPU" in outcome.err
+    assert "Computing features" in outcome.err
+    assert outcome.json["metrics"]["acc"] > 0.9
+    run = Runs(workspace).open("last")
+    assert run.description()["settings"]["frozen"]
+    again = crlc("train", "photos", *small, "--seed", 1)
+    assert again.code == 0
+    assert "Computing features" not in again.err  # they were kept
+    assigned = crlc("assign", "last", photographs / "red", "--json").json
+    assert len({row["cluster"] for row in assigned["images"]}) == 1
+
+
+def test_small_grey_images_are_trained_end_to_end_unless_asked_otherwise(crlc, small_set: Path, workspace: Workspace):
+    assert "Method: end-to-end: end to end with a small network, as the images are grey and of 16 px" in (
+        crlc("train", small_set, "--epochs", 1, *FAST).err
+    )
+    arguments = ("--method", "two-stage", "--backbone", "small", "--neighbours", 5, "--set", "pretrain_epochs=2")
+    outcome = crlc("train", "set", *arguments, "--epochs", 1, *FAST, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json["epochs"] == 3
+    kinds = [record for record in Runs(workspace).open("last").metrics() if record["kind"] == "stage"]
+    assert [record["stage"] for record in kinds] == ["representation", "clusters"]
+    assert 0 < kinds[1]["neighbour_purity"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--method", "semi"], "CRLC-semi needs --method semi, --parent RUN and --labels"),
+        (["--frozen", "--backbone", "small"], "frozen=True is not allowed with backbone='small'"),
+        (["--backbone", "resnet5"], "Did you mean resnet50?"),
+        (["--backbone", "timm/no_such_model"], "no_such_model"),
+        (["--weights", "missing.pth", "--backbone", "resnet18"], "missing.pth"),
+        (["--preset", "paper-imagenet50"], "needs --weights FILE"),
+        (["--split", "test"], "split='test': set has no images of it. Its splits: none"),
+        (["--clusters", "many"], "clusters='many' is not allowed: it must be a whole number, auto or auto:MOST"),
+        (["--clusters", "auto:2"], "the highest number must be at least 3"),
+    ],
+)
+def test_wrong_calls(crlc, small_set: Path, workspace: Workspace, arguments: list[str], words: str):
+    crlc("import", small_set)
+    outcome = crlc("train", "set", *arguments)
+    assert outcome.code in (1, 2)
+    assert words in outcome.err
+    assert "Unexpected" not in outcome.err
+    assert Runs(workspace).ids() == []
+
+
+@pytest.fixture
+def split_set(tmp_path: Path, small_set: Path) -> Path:
+    """The small set as files: 120 for training, 60 to test, 20 without a class."""
+    images, rows = np.load(small_set)["images"], []
+    for number, pixels in enumerate(images):
+        split = "train" if number < 120 else "test" if number < 180 else "unlabelled"
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+        rows.append((f"{number}.png", split, "" if split == "unlabelled" else ("bars", "columns")[number % 2]))
+    with (tmp_path / "list.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("path", "split", "class"), *rows])
+    return tmp_path / "list.csv"
+
+
+def test_one_split_is_trained_on_and_another_measured(crlc, split_set: Path, workspace: Workspace):
+    arguments = ("--epochs", 30, "--clusters", 2, *FAST)
+    outcome = crlc("train", split_set, "--split", "train", "--evaluate-split", "test", *arguments, "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json["metrics"]["acc"] > 0.9
+    run = Runs(workspace).open("last")
+    assert len(run.ids()) == 120
+    assert run.description()["evaluate_split"] == "test"
+    whole = crlc("train", "list", "--epochs", 1, *FAST, "--json")
+    assert len(Runs(workspace).open(whole.json["run"]).ids()) == 200
+
+
+def test_labels_from_a_table_make_a_child_with_named_clusters(crlc, small_set: Path, tmp_path: Path, workspace):
+    parent = crlc("train", small_set, "--epochs", 4, "--clusters", 3, *FAST, "--json").json["run"]
+    with (tmp_path / "labels.csv").open("w", newline="") as stream:
+        rows = [(number, ("bars", "columns")[(number - 1) % 2]) for number in range(1, 9)]
+        csv.writer(stream).writerows([("id", "label"), *rows])
+    arguments = ("train", "set", "--method", "semi", "--parent", parent, "--labels", tmp_path / "labels.csv")
+    outcome = crlc(*arguments, "--epochs", 20, "--json")
+    assert outcome.code == 0, outcome.err
+    child = Runs(workspace).open(outcome.json["run"])
+    description = child.description()
+    assert (description["parent"], sorted(description["names"].values())) == (parent, ["bars", "columns"])
+    clusters = np.array(child.result()[0]["cluster"])
+    names = np.array([description["names"].get(str(cluster), "") for cluster in clusters])
+    expected = np.array(["bars", "columns"])[np.arange(200) % 2]
+    assert (names == expected)[8:].mean() > 0.9
+    assert matched_accuracy(clusters, np.arange(200) % 2) > 0.9
+
+
+def test_labels_of_the_workspace_and_of_classes(crlc, small_set: Path, workspace: Workspace):
+    parent = crlc("train", small_set, "--epochs", 2, *FAST, "--json").json["run"]
+    semi = ("train", "set", "--method", "semi", "--parent", parent, "--epochs", 1)
+    empty = crlc(*semi, "--labels", "workspace")
+    assert empty.code == 2
+    assert "labels='workspace' has no label for any image of this run" in empty.err
+    assert crlc("label", "set", "set", "bars", 1, 3).code == 0
+    assert crlc("label", "set", "set", "columns", 2).code == 0
+    assert crlc(*semi, "--labels", "workspace").code == 0
+    assert len(np.load(Runs(workspace).open("last").path / "labels.npy")) == 3
+    assert crlc(*semi, "--labels", "classes:5", "--seed", 3).code == 0
+    assert len(np.load(Runs(workspace).open("last").path / "labels.npy")) == 10
+
+
+def test_excluded_images_are_not_trained_on(crlc, small_set: Path, workspace: Workspace):
+    crlc("import", small_set)
+    assert crlc("label", "set", "exclude", 5, 6, 7).code == 0
+    crlc("train", "set", "--epochs", 1, *FAST)
+    ids = Runs(workspace).open("last").ids()
+    assert len(ids) == 197
+    assert not set(ids.tolist()) & {5, 6, 7}
+    crlc("label", "set", "exclude", *range(1, 201))
+    outcome = crlc("train", "set", "--epochs", 1, *FAST)
+    assert outcome.code == 2
+    assert "All images of this data set are excluded" in outcome.err
+
+
+def test_a_number_of_clusters_is_suggested_and_its_curve_kept(crlc, small_set: Path, workspace: Workspace):
+    outcome = crlc("train", small_set, "--clusters", "auto", "--epochs", 1, *FAST)
+    assert outcome.code == 0, outcome.err
+    assert "Clusters: 2 suggested, read from the pixels, as the images are small and grey" in outcome.err
+    description = Runs(workspace).open("last").description()
+    assert description["settings"]["clusters"] == 2
+    curve = description["cluster_count"]
+    assert (curve["suggestion"], curve["counts"][0]) == (2, 2)
+    assert len(curve["counts"]) == len(curve["added_share"]) == len(curve["information"])
+
+
+def test_a_shrunk_batch_and_dead_clusters_are_warned_of(crlc, small_set: Path):
+    outcome = crlc("train", small_set, "--clusters", 150, "--epochs", 8, "--set", "subheads=2")
+    assert "Warning:" in outcome.out
+    few = crlc("train", "set", "--epochs", 1, "--set", "batch_size=512", "--json").json
+    (warning,) = [warning for warning in few["warnings"] if warning["kind"] == "small-batch"]
+    assert "only 200 images, so a batch has 200 instead of 512" in warning["text"]
