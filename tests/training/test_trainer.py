@@ -182,6 +182,66 @@ def test_a_killed_run_goes_on_exactly(tmp_path: Path, implementation: str, fatal
     )
 
 
+KILLED_WHILE_KEEPING = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+import torch
+from dataclasses import replace
+from tests.training.test_trainer import TINY, shapes, CPU
+from crlc.training import checkpoint
+from crlc.training.journal import Journal
+from crlc.training.run_folder import RunFolder
+from crlc.training.trainer import Trainer
+
+torch.set_num_threads(1)
+folder, moment = Path(sys.argv[1]), sys.argv[2]
+folder.mkdir(parents=True, exist_ok=True)
+save, record, publish, saved = torch.save, Journal.record, RunFolder.publish_result, []
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def half_a_checkpoint(content, stream):
+    saved.append(content)
+    if moment == "half a checkpoint" and len(saved) == 3:
+        stream.write(b"PK half of it")
+        stream.flush()
+        die()
+    save(content, stream)
+
+def at_the_end(self, kind, *args, **content):
+    if kind == "end" and moment == "before the last line":
+        die()
+    record(self, kind, *args, **content)
+    if kind == "end" and moment == "after the last line":
+        die()
+
+def at_a_result(self, place, facts):
+    if moment == "before a result is published" and self.checkpoint_file.exists():
+        die()
+    publish(self, place, facts)
+
+torch.save, Journal.record, RunFolder.publish_result = half_a_checkpoint, at_the_end, at_a_result
+Trainer(shapes(), replace(TINY, checkpoint_seconds=0.0), RunFolder(folder), CPU).run()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+@pytest.mark.parametrize(
+    "moment", ["half a checkpoint", "before the last line", "after the last line", "before a result is published"]
+)
+def test_a_run_killed_while_it_keeps_something_goes_on_exactly(tmp_path: Path, moment: str):
+    trained(tmp_path / "whole")
+    command = [sys.executable, "-c", KILLED_WHILE_KEEPING, str(tmp_path / "cut"), moment, str(ROOT)]
+    outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert outcome.returncode == -signal.SIGKILL, outcome.stderr
+    trained(tmp_path / "cut")
+    assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
+    cut, whole = (RunFolder(tmp_path / name).result()[0] for name in ("cut", "whole"))
+    np.testing.assert_array_equal(cut["q"], whole["q"])
+
+
 def test_a_stopped_run_goes_on_exactly(tmp_path: Path):
     trained(tmp_path / "whole")
     folder = RunFolder(tmp_path / "cut")
