@@ -6,9 +6,10 @@ set; after another import they are made anew, which is quick, as the backbone's 
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from crlc.workspace.workspace import Workspace
 _KIND, _VERSION = "exploration", 1
 _MARKER = "exploration.json"
 _ADVICE = "Remove it; it is made again when needed."
+_SMALL = ("ids", "cluster", "distance")
 _BATCH = 4096
 _STARTS = 5
 _FEWEST_CLUSTERS = 2
@@ -48,7 +50,7 @@ class ExplorationSettings:
     clusters: int | None = None
     """How many; by default as many as there are known classes, or 10."""
 
-    map: MapSettings = MapSettings()
+    map: MapSettings = field(default_factory=MapSettings)
     """Which map."""
 
     seed: int = 0
@@ -193,15 +195,12 @@ def _fill(
     vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
     # Beside the arrays: the same images give the same vectors again, and those the same map.
     places = cached_map(vectors, settings.map, folder.parent, report=report)
-    for name, array in {"ids": images.ids, "cluster": clusters, "distance": distance, "map": places}.items():
+    arrays: dict[str, NDArray[Any]] = {"ids": images.ids, "cluster": clusters, "distance": distance, "map": places}
+    for name, array in arrays.items():
         write_file(folder / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
 
 
-def _facts(
-    dataset: ImageDataset, settings: ExplorationSettings, ids: NDArray[np.int64], folder: str
-) -> dict[str, Any]:
-    import hashlib
-
+def _facts(dataset: ImageDataset, settings: ExplorationSettings, ids: NDArray[np.int64], folder: str) -> dict[str, Any]:
     return {
         "provisional": True,
         "dataset_uid": dataset.info.uid,
@@ -228,6 +227,3 @@ def _read(dataset: ImageDataset) -> Exploration:
     if places is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
         raise DamagedError(f"{folder} is not complete. {_ADVICE}")
     return Exploration(ids, vectors, clusters, distance, places, facts)
-
-
-_SMALL = ("ids", "cluster", "distance")

@@ -18,7 +18,7 @@ from crlc.workspace.run_files import GRAPH_NEIGHBOURS, kept_graph, maps_folder
 from crlc.workspace.run_neighbours import NearestImages
 
 
-def run_map(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback = no_progress) -> Vectors:
+def map_of(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback = no_progress) -> Vectors:
     """Where each image of `analysis.ids` lies, (N, 2); computed in a process, unless the run's folder has it.
 
     Raises:
@@ -46,7 +46,7 @@ def start_map(analysis: RunAnalysis, settings: MapSettings, report: ProgressCall
 
 
 def place_on_map(places: Vectors, nearest: NearestImages) -> Vectors:
-    """Where a new image goes on a map that `run_map` gave: among its neighbours, (2,)."""
+    """Where a new image goes on a map that `map_of` gave: among its neighbours, (2,)."""
     found = Neighbours(nearest.places[None], nearest.similarity[None])
     return np.asarray(place_new(places, found)[0])
 
