@@ -40,13 +40,12 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     facts = dataset.facts(found.ids)
     against = None if facts.class_numbers is None else agreement(found.clusters, facts.class_numbers)
     order = np.lexsort((found.distance, found.clusters))
-    first = order[np.searchsorted(found.clusters[order], np.arange(found.count))]
-    paths = printable_paths(dataset, found.ids[first])
-    sizes = np.bincount(found.clusters, minlength=found.count).tolist()
+    numbers, first, sizes = np.unique(found.clusters[order], return_index=True, return_counts=True)
+    typical = found.ids[order[first]].tolist()
+    paths = printable_paths(dataset, typical)
     clusters = [
         {"cluster": number, "images": size, "typical": {"id": image, "path": paths[image]}}
-        for number, (size, image) in enumerate(zip(sizes, found.ids[first].tolist(), strict=True))
-        if size
+        for number, size, image in zip(numbers.tolist(), sizes.tolist(), typical, strict=True)
     ]
     content = {
         "dataset": dataset.name,
@@ -60,9 +59,7 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
             )
         ],
     }
-    rows = [
-        [str(one["cluster"]), f"{one['images']:,}", paths[int(found.ids[first[one["cluster"]]])]] for one in clusters
-    ]
+    rows = [[str(one["cluster"]), f"{one['images']:,}", one["typical"]["path"]] for one in clusters]
     lines = [
         f"{dataset.name}: {len(found.ids):,} images looked at in {duration(seconds)}, without training.",
         *table(("cluster", "images", "most typical"), rows),

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +22,7 @@ from numpy.typing import NDArray
 
 from crlc.analysis.map_process import cached_map
 from crlc.analysis.map_settings import MapSettings, read_map
-from crlc.analysis.unit_rows import Vectors
+from crlc.analysis.unit_rows import Vectors, fingerprint
 from crlc.config import ImportOptions
 from crlc.data.dataset import ImageDataset
 from crlc.data.pixels import stored_sizes
@@ -39,6 +41,7 @@ _MARKER = "exploration.json"
 _ADVICE = "Remove it; it is made again when needed."
 _SMALL = ("ids", "cluster", "distance")
 _BATCH = 4096
+_SAMPLED = 50_000
 _STARTS = 5
 _FEWEST_CLUSTERS = 2
 
@@ -159,28 +162,33 @@ def explore(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        for old in place.glob("arrays-*"):
-            if old != folder:
-                shutil.rmtree(old, ignore_errors=True)
+        _remove(place.glob("arrays-*"), but=folder)
         return _read(dataset)
 
 
 def provisional_clusters(
     vectors: NDArray[np.float32], clusters: int, seed: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """k-means in batches: the cluster of each row, the largest first, and its distance to the centre, (N,) each."""
-    from sklearn.cluster import MiniBatchKMeans
+    """k-means: the cluster of each row, 0 being the largest, and its distance to the centre, (N,) each.
 
-    model = MiniBatchKMeans(clusters, batch_size=_BATCH, n_init=_STARTS, random_state=seed).fit(vectors)
-    sizes = np.bincount(model.labels_, minlength=clusters)
-    order = np.argsort(-sizes, kind="stable")
-    rank = np.empty(clusters, np.int64)
-    rank[order] = np.arange(clusters)
-    distance = np.empty(len(vectors), np.float32)
+    Of very many rows a part, at even steps, decides where the centres are.
+    """
+    from sklearn.cluster import KMeans
+
+    sample = vectors[:: -(-len(vectors) // _SAMPLED)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that there are fewer different images than clusters: some stay empty
+        model = KMeans(clusters, n_init=_STARTS, random_state=seed).fit(sample)
+    centres = model.cluster_centers_
+    found, distance = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
     for start in range(0, len(vectors), _BATCH):
-        part = slice(start, start + _BATCH)
-        distance[part] = np.linalg.norm(vectors[part] - model.cluster_centers_[model.labels_[part]], axis=1)
-    return rank[model.labels_], distance
+        chunk = vectors[start : start + _BATCH]
+        part = slice(start, start + len(chunk))
+        found[part] = model.predict(chunk)
+        distance[part] = np.linalg.norm(chunk - centres[found[part]], axis=1)
+    rank = np.empty(clusters, np.int64)
+    rank[np.argsort(-np.bincount(found, minlength=clusters), kind="stable")] = np.arange(clusters)
+    return rank[found], distance
 
 
 def _fill(
@@ -193,11 +201,21 @@ def _fill(
     assert settings.clusters is not None
     clusters, distance = provisional_clusters(inputs.vectors, settings.clusters, settings.seed)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    # Beside the arrays: the same images give the same vectors again, and those the same map.
-    places = cached_map(vectors, settings.map, folder.parent, report=report)
+    # Beside the arrays: the same images give the same vectors again, and those the same maps.
+    maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint(vectors).encode()).hexdigest()[:16]}")
+    maps.mkdir(exist_ok=True)
+    places = cached_map(vectors, settings.map, maps, report=report)
+    _remove(folder.parent.glob("maps-*"), but=maps)
     arrays: dict[str, NDArray[Any]] = {"ids": images.ids, "cluster": clusters, "distance": distance, "map": places}
     for name, array in arrays.items():
         write_file(folder / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
+
+
+def _remove(folders: Iterable[Path], but: Path) -> None:
+    """Delete what is of no use any more."""
+    for old in folders:
+        if old != but:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _facts(dataset: ImageDataset, settings: ExplorationSettings, ids: NDArray[np.int64], folder: str) -> dict[str, Any]:
