@@ -28,7 +28,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.pixels import stored_sizes
 from crlc.errors import DamagedError, UsageError, disk_full_explained
 from crlc.files import read_json, write_file, write_json, writer_lock
-from crlc.progress import ProgressCallback, no_progress
+from crlc.progress import ProgressCallback, Stage, no_progress
 from crlc.training.images import TrainingImages, images_of, require_enough, without
 from crlc.training.materials import build_network, frozen_inputs
 from crlc.training.presets import DEFAULT_CLUSTERS, FROZEN_HEADS
@@ -167,7 +167,7 @@ def explore(
 
 
 def provisional_clusters(
-    vectors: NDArray[np.float32], clusters: int, seed: int = 0
+    vectors: NDArray[np.float32], clusters: int, seed: int = 0, report: ProgressCallback = no_progress
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """k-means: the cluster of each row, 0 being the largest, and its distance to the centre, (N,) each.
 
@@ -181,11 +181,14 @@ def provisional_clusters(
         model = KMeans(clusters, n_init=_STARTS, random_state=seed).fit(sample)
     centres = model.cluster_centers_
     found, distance = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
+    stage = Stage("Provisional clusters", len(vectors), report)
     for start in range(0, len(vectors), _BATCH):
         chunk = vectors[start : start + _BATCH]
         part = slice(start, start + len(chunk))
         found[part] = model.predict(chunk)
         distance[part] = np.linalg.norm(chunk - centres[found[part]], axis=1)
+        stage.advance(len(chunk))
+    stage.finish()
     rank = np.empty(clusters, np.int64)
     rank[np.argsort(-np.bincount(found, minlength=clusters), kind="stable")] = np.arange(clusters)
     return rank[found], distance
@@ -199,7 +202,7 @@ def _fill(
     inputs = frozen_inputs(built, images, settings.network, folder, fit=True, report=report)
     (folder / f"vectors-{len(images)}.npy").rename(folder / "vectors.npy")
     assert settings.clusters is not None
-    clusters, distance = provisional_clusters(inputs.vectors, settings.clusters, settings.seed)
+    clusters, distance = provisional_clusters(inputs.vectors, settings.clusters, settings.seed, report)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
     # Beside the arrays: the same images give the same vectors again, and those the same maps.
     maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint(vectors).encode()).hexdigest()[:16]}")
