@@ -43,8 +43,7 @@ def duplicates_by_features(graph: Neighbours, alike: float = ALIKE) -> list[Dupl
     Raises:
         UsageError: the threshold is not a cosine above 0.
     """
-    if not 0 < alike <= 1:
-        raise UsageError(f"A similarity of {alike} was given; it must be above 0 and at most 1 (0.98 is usual).")
+    check_alike(alike)
     least = np.float32(alike) - np.float32(1e-6)  # rounding: copies have 0.9999999
     pairs, scores = [], []
     for start in range(0, len(graph.positions), CHUNK_ROWS):
@@ -64,8 +63,7 @@ def duplicates_by_look(looks: Looks, bits: int = 3) -> list[DuplicateGroup]:
     Raises:
         UsageError: more bits than can be searched this way.
     """
-    if not 0 <= bits <= MOST_BITS:
-        raise UsageError(f"{bits} bits were given; hashes of near copies differ in 0 to {MOST_BITS} bits.")
+    check_bits(bits)
     count = len(looks.hashes)
     found = [_equal_hashes(looks)]
     unique, first = np.unique(looks.hashes, return_index=True)
@@ -75,6 +73,26 @@ def duplicates_by_look(looks: Looks, bits: int = 3) -> list[DuplicateGroup]:
     pairs = pairs[same_brightness(looks, pairs[:, 0], pairs[:, 1])]
     differing = hamming(looks.hashes[pairs[:, 0]], looks.hashes[pairs[:, 1]])
     return _groups(pairs, (1 - differing / 64).astype(np.float32), count)
+
+
+def check_alike(alike: float) -> None:
+    """Refuse a least similarity that is none.
+
+    Raises:
+        UsageError: it is not a cosine above 0.
+    """
+    if not 0 < alike <= 1:
+        raise UsageError(f"A similarity of {alike} was given; it must be above 0 and at most 1 (0.98 is usual).")
+
+
+def check_bits(bits: int) -> None:
+    """Refuse a number of differing bits that cannot be searched for.
+
+    Raises:
+        UsageError: it says which can.
+    """
+    if not 0 <= bits <= MOST_BITS:
+        raise UsageError(f"{bits} bits were given; hashes of near copies differ in 0 to {MOST_BITS} bits.")
 
 
 def outliers(score: Vectors, most: int = 50, *, at_least: float = 2.0) -> list[Outlier]:

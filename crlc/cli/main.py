@@ -12,7 +12,19 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from crlc import __version__
-from crlc.cli import assign, clusters, datasets, doctor, labels, runs, train
+from crlc.cli import (
+    analysis,
+    assign,
+    clusters,
+    curation,
+    datasets,
+    doctor,
+    explore,
+    labels,
+    neighbours,
+    runs,
+    train,
+)
 from crlc.cli.options import common_options
 from crlc.cli.output import Output
 from crlc.errors import CrlcError, UsageError
@@ -38,12 +50,30 @@ COMMANDS: dict[str, Command] = {
     ),
     "relink": Command("Tell a data set where its originals are now.", datasets.relink_arguments, datasets.run_relink),
     "remove": Command("Forget a data set; originals are not touched.", datasets.remove_arguments, datasets.run_remove),
+    "explore": Command(
+        "Look at a data set before training: map, provisional clusters.",
+        explore.explore_arguments,
+        explore.run_explore,
+    ),
     "train": Command("Train a run on a data set.", train.train_arguments, train.run_train),
     "resume": Command("Go on with a run that was stopped.", train.resume_arguments, train.run_resume),
     "stop": Command("Stop a run; it can be resumed.", runs.run_argument, runs.run_stop),
     "runs": Command("List the runs.", lambda _: None, runs.run_runs),
     "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
     "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
+    "neighbours": Command(
+        "Find the images of a run most like some.", neighbours.neighbours_arguments, neighbours.run_neighbours
+    ),
+    "map": Command("Make the map of a run.", analysis.map_arguments, analysis.run_map),
+    "quality": Command("Say how good the clusters of a run are.", analysis.quality_arguments, analysis.run_quality),
+    "compare": Command("Compare two runs of a data set.", analysis.compare_arguments, analysis.run_compare),
+    "suggest": Command(
+        "Suggest clusters to merge or split, images to label.", curation.suggest_arguments, curation.run_suggest
+    ),
+    "duplicates": Command(
+        "Find near duplicates in a data set or run.", curation.duplicates_arguments, curation.run_duplicates
+    ),
+    "outliers": Command("Find the odd images of a run.", curation.outliers_arguments, curation.run_outliers),
     "clusters": Command("List or edit the clusters of a run.", clusters.clusters_arguments, clusters.run_clusters),
     "label": Command("Label or exclude images of a data set.", labels.label_arguments, labels.run_label),
     "doctor": Command(

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +42,18 @@ class Clustering:
     confidence: NDArray[np.float32]
 
     @classmethod
-    def of(cls, run: RunFolder, dataset: ImageDataset) -> Clustering:
+    def of(cls, run: RunFolder, dataset: ImageDataset, arrays: Mapping[str, NDArray[Any]] | None = None) -> Clustering:
         """Read it.
+
+        Args:
+            run: which.
+            dataset: the run's.
+            arrays: of its result, where they were read already: there may be a newer one by now.
 
         Raises:
             NotFoundError: the run has no result yet.
         """
-        arrays, _ = run.result()
+        arrays = run.result()[0] if arrays is None else arrays
         ids = np.array(arrays["ids"], dtype=np.int64)
         clusters = np.array(arrays["cluster"], dtype=np.int32)
         contents = dataset.content_versions(ids)

@@ -31,12 +31,22 @@ positional arguments:
     dataset   Show one data set: counts, classes, problems.
     relink    Tell a data set where its originals are now.
     remove    Forget a data set; originals are not touched.
+    explore   Look at a data set before training: map, provisional clusters.
     train     Train a run on a data set.
     resume    Go on with a run that was stopped.
     stop      Stop a run; it can be resumed.
     runs      List the runs.
     show      Show one run: state, metrics, curve.
     assign    Give new images the clusters of a run.
+    neighbours
+              Find the images of a run most like some.
+    map       Make the map of a run.
+    quality   Say how good the clusters of a run are.
+    compare   Compare two runs of a data set.
+    suggest   Suggest clusters to merge or split, images to label.
+    duplicates
+              Find near duplicates in a data set or run.
+    outliers  Find the odd images of a run.
     clusters  List or edit the clusters of a run.
     label     Label or exclude images of a data set.
     doctor    Check this computer: versions, device, disk, what is missing.
