@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from crlc import __version__
-from crlc.cli import assign, clusters, datasets, doctor, labels, runs, train
+from crlc.cli import assign, clusters, datasets, doctor, export, labels, runs, train
 from crlc.cli.options import common_options
 from crlc.cli.output import Output
 from crlc.errors import CrlcError, UsageError
@@ -43,9 +43,12 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("Stop a run; it can be resumed.", runs.run_argument, runs.run_stop),
     "runs": Command("List the runs.", lambda _: None, runs.run_runs),
     "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
-    "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
+    "assign": Command("Give new images the clusters of a run or model.", assign.assign_arguments, assign.run_assign),
     "clusters": Command("List or edit the clusters of a run.", clusters.clusters_arguments, clusters.run_clusters),
     "label": Command("Label or exclude images of a data set.", labels.label_arguments, labels.run_label),
+    "export": Command(
+        "Take a run's result away: a table, a page, links, a model.", export.export_arguments, export.run_export
+    ),
     "doctor": Command(
         "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
     ),
