@@ -28,6 +28,7 @@ from crlc.training.settings import TrainSettings
 
 _KIND, _VERSION = "crlc-model", 1
 _TOLERANCE = 1e-4
+_ADVICE = "Make one with: crlc export RUN --model FILE"
 
 
 @dataclass(frozen=True)
@@ -101,17 +102,19 @@ def load_model(file: Path, device: torch.device) -> TrainedModel:
     """Read a model that `save_model` wrote; only tensors and plain values are taken from the file.
 
     Raises:
+        NotFoundError: it cannot be opened.
         DamagedError: it is no such file, or from a newer program.
         UsageError: its backbone is not known to the libraries installed here.
     """
     shown = printable(str(file))
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # a file of another kind makes the reader fail in any way there is
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-        raise DamagedError(f"{shown} is not a model of CRLC Studio, or damaged ({reason}). Export it again.") from None
+    except OSError as error:
+        raise NotFoundError(f"{shown} cannot be opened: {error.strerror}. Check the path and your rights.") from None
+    except Exception:  # a file of another kind makes the reader fail in any way there is
+        raise DamagedError(f"{shown} is not a model of CRLC Studio, or damaged. {_ADVICE}") from None
     if not isinstance(content, dict) or content.get("kind") != _KIND:
-        raise DamagedError(f"{shown} is not a model of CRLC Studio. Make one with: crlc export RUN --model FILE")
+        raise DamagedError(f"{shown} is not a model of CRLC Studio. {_ADVICE}")
     if content.get("version") != _VERSION:
         raise DamagedError(
             f"{shown} has format version {content.get('version')!r}; this program knows {_VERSION}. "
@@ -124,7 +127,7 @@ def load_model(file: Path, device: torch.device) -> TrainedModel:
         return TrainedModel(str(content["run"]), network, settings, int(content["subhead"]), clusters)
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0][:160]
-        raise DamagedError(f"{shown} is damaged: its parts do not fit ({reason}). Export it again.") from None
+        raise DamagedError(f"{shown} is damaged: its parts do not fit ({reason}). {_ADVICE}") from None
 
 
 def _network(content: dict[str, Any], settings: TrainSettings) -> CrlcNetwork:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, NotFoundError
 from crlc.training.model_file import ClusterNames, TrainedModel, load_model, model_of_run
 from crlc.training.run_folder import RunFolder
 from crlc.workspace.annotations import Annotations
@@ -35,10 +35,13 @@ def run_or_model(runs: Runs, given: str, device: torch.device) -> TrainedModel:
         NotFoundError: there is neither.
         DamagedError: the file is no model.
     """
-    is_run = given == "last" or given in runs.ids()
-    if not is_run and Path(given).is_file():
+    if given != "last" and given not in runs.ids() and Path(given).is_file():
         return load_model(Path(given), device)
-    return named_model(runs, runs.open(given), device)
+    try:
+        run = runs.open(given)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error} Nor is there a model file of that name.") from None
+    return named_model(runs, run, device)
 
 
 def _clusters(runs: Runs, run: RunFolder, subhead: int) -> ClusterNames:

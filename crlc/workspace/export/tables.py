@@ -269,4 +269,6 @@ def _parsed(name: str, cell: str) -> Any:
         return (from_printable(text) if name in _ODD else text) or None
     if not cell:
         return None
-    return _TRUTHS[cell.lower()] if _KINDS[name] is bool else _KINDS[name](cell)
+    if _KINDS[name] is bool:
+        return _TRUTHS[cell.lower()]
+    return int(cell) if _KINDS[name] is int else float(np.float32(cell))
