@@ -167,8 +167,9 @@ class Manifest:
 
     def readable_by_path(self, chunk: int) -> Iterator[list[tuple[int, bytes, str | None, int]]]:
         """Id, path as stored, class and content version of the readable images, by path; all chunks of one state."""
+        # The plus keeps SQLite from its index: reading the table as it lies and sorting takes half the time.
         rows = self.connection.execute(
-            "SELECT id, path, class, content_version FROM images WHERE status = 'ok' ORDER BY path"
+            "SELECT id, path, class, content_version FROM images WHERE status = 'ok' ORDER BY +path"
         )
         while some := rows.fetchmany(chunk):
             yield some

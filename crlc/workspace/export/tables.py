@@ -209,15 +209,17 @@ def _safe(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
 
 
 def _mapped(batch: pyarrow.RecordBatch, names: tuple[str, ...], change: Callable[[str], str]) -> pyarrow.RecordBatch:
-    """Change every different text of some columns once."""
+    """Change every text of some columns, those that repeat once; paths do not."""
     import pyarrow as pa
 
     for name in names:
-        coded = batch.column(name).dictionary_encode()
-        texts = coded.dictionary.to_pylist()
+        column = batch.column(name)
+        coded = None if name == "path" else column.dictionary_encode()
+        texts = (column if coded is None else coded.dictionary).to_pylist()
         changed = [change(text) for text in texts]
         if changed != texts:
-            column = pa.array(changed, pa.string()).take(coded.indices)
+            different = pa.array(changed, pa.string())
+            column = different if coded is None else different.take(coded.indices)
             batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), column)
     return batch
 
