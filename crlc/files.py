@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,6 +40,29 @@ def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         _replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _flush_folder(path.parent)
+
+
+def write_new_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """As `write_file`, for a file of the user's own: with their usual rights, and never over another.
+
+    Raises:
+        FileExistsError: there is something of that name, perhaps since a moment ago.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    temporary = path.parent / f".crlc-{uuid.uuid4().hex}.part"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        _link_new(temporary, path)
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
@@ -152,6 +177,20 @@ def _replace(temporary: str, path: Path) -> None:
             if os.name != "nt" or attempt == _REPLACE_ATTEMPTS - 1:
                 raise
             time.sleep(_REPLACE_PAUSE_SECONDS)
+
+
+def _link_new(temporary: Path, path: Path) -> None:
+    """Give a complete file its name, unless that is taken; a rename would not ask."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: the best that is left
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        _replace(str(temporary), path)
+    else:
+        os.unlink(temporary)
 
 
 def _flush_folder(folder: Path) -> None:

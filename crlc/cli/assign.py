@@ -1,10 +1,11 @@
-"""`crlc assign`: the clusters that a run gives to images it has never seen."""
+"""`crlc assign`: the clusters that a run, or an exported model, gives to images it has never seen."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 def assign_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `assign`."""
-    parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
+    parser.add_argument("run", metavar="RUN|MODEL", help="a run's id, the beginning of it, or last; or a model file")
     parser.add_argument("path", metavar="PATH", help="a folder, .zip, .npz, .csv, or one image file")
-    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="where to write path, cluster and confidence")
+    parser.add_argument("--out", type=Path, metavar="FILE.csv", help="where to write path, cluster, confidence, name")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
 
 
@@ -29,35 +30,45 @@ def run_assign(options: argparse.Namespace, workspace: Workspace, output: Output
     """Assign new images; the run itself is not changed."""
     from crlc.training.device import choose_device
     from crlc.training.new_images import assign_new
+    from crlc.workspace.models import run_or_model
     from crlc.workspace.runs import Runs
 
-    run = Runs(workspace).open(options.run)
+    device = choose_device(options.device)
+    model = run_or_model(Runs(workspace), options.run, device)
+    names = model.clusters.names
     if options.out is not None and options.out.exists():
         raise UsageError(f"{options.out} exists already. Choose another name, or delete it first.")
-    found = assign_new(run, options.path, workspace.root / "downloads", choose_device(options.device))
+    found = assign_new(model, options.path, workspace.root / "downloads", device)
     if options.out is not None:
-        _write(found, options.out)
+        _write(found, names, options.out)
     rows = [
-        {"path": printable(path), "cluster": int(cluster), "confidence": round(float(confidence), 6)}
+        {
+            "path": printable(path),
+            "cluster": int(cluster),
+            "name": names.get(int(cluster)),
+            "confidence": round(float(confidence), 6),
+        }
         for path, cluster, confidence in zip(found.paths, found.clusters, found.confidence, strict=True)
     ]
-    lines = [f"{row['cluster']:>4}  {row['confidence']:.3f}  {row['path']}" for row in rows]
+    width = max((len(names[cluster]) + 2 for cluster in set(found.clusters.tolist()) & set(names)), default=0)
+    lines = [f"{row['cluster']:>4}  {row['name'] or '':<{width}}{row['confidence']:.3f}  {row['path']}" for row in rows]
     summary = f"{len(rows):,} images assigned, {len(found.unreadable):,} could not be read."
     if options.out is not None:
         lines = [f"{summary} Written to {options.out}."]
     else:
         sys.stderr.write(summary + "\n")
     unreadable = {printable(path): reason for path, reason in found.unreadable.items()}
-    output.result({"run": run.id, "images": rows, "unreadable": unreadable}, lines)
+    output.result({"run": model.run, "images": rows, "unreadable": unreadable}, lines)
     return 0
 
 
-def _write(found: NewAssignments, file: Path) -> None:
+def _write(found: NewAssignments, names: Mapping[int, str], file: Path) -> None:
     try:
         with file.open("x", newline="", encoding="utf-8") as stream:
             writer = csv.writer(stream)
-            writer.writerow(("path", "cluster", "confidence"))
+            writer.writerow(("path", "cluster", "confidence", "cluster_name"))
             for path, cluster, confidence in zip(found.paths, found.clusters, found.confidence, strict=True):
-                writer.writerow((spreadsheet_safe(printable(path)), cluster, f"{confidence:.6f}"))
+                name = spreadsheet_safe(names.get(int(cluster), ""))
+                writer.writerow((spreadsheet_safe(printable(path)), cluster, f"{confidence:.6f}", name))
     except OSError as error:
         raise CrlcError(f"{file} cannot be written: {error.strerror}. Choose another place.") from None

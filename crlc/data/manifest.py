@@ -165,6 +165,15 @@ class Manifest:
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
 
+    def readable_by_path(self, chunk: int) -> Iterator[list[tuple[int, bytes, str | None, int]]]:
+        """Id, path as stored, class and content version of the readable images, by path; all chunks of one state."""
+        # The plus keeps SQLite from its index: reading the table as it lies and sorting takes half the time.
+        rows = self.connection.execute(
+            "SELECT id, path, class, content_version FROM images WHERE status = 'ok' ORDER BY +path"
+        )
+        while some := rows.fetchmany(chunk):
+            yield some
+
     def facts(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Id, class, split and content version of every readable image."""
         yield from self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")

@@ -1,8 +1,8 @@
-"""Images that a run has never seen: read from any source, assigned, not stored."""
+"""Images that a model has never seen: read from any source, assigned, not stored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,15 +15,11 @@ from crlc.data.decode import decode
 from crlc.data.sources import Entry, Source, UnreadableError
 from crlc.data.sources.folder import read_file
 from crlc.data.sources.opening import open_source
-from crlc.errors import NotFoundError, SourceError
-from crlc.model import CrlcNetwork
+from crlc.errors import SourceError
 from crlc.training.assign import assign
-from crlc.training.checkpoint import load_checkpoint
 from crlc.training.images import images_from_array
 from crlc.training.inputs import ImageInputs
-from crlc.training.materials import network_of
-from crlc.training.run_folder import RunFolder
-from crlc.training.settings import TrainSettings
+from crlc.training.model_file import TrainedModel
 
 _CHUNK = 512
 
@@ -34,31 +30,20 @@ class NewAssignments:
 
     paths: list[str]
     clusters: NDArray[np.int32]
+    """After merges that people made."""
+
     confidence: NDArray[np.float32]
     unreadable: dict[str, str]
     """Path and reason."""
 
 
-def load_network(run: RunFolder, device: torch.device) -> tuple[CrlcNetwork, TrainSettings, int]:
-    """The network of a run as its newest checkpoint has it, its settings, and the subhead that speaks.
-
-    Raises:
-        NotFoundError: it has no checkpoint yet.
-    """
-    if not run.checkpoint_file.exists():
-        raise NotFoundError(f"The run {run.id} has no checkpoint yet. Wait for its first one, or resume it.")
-    state = load_checkpoint(run.checkpoint_file, device)
-    settings = TrainSettings.from_json(state["settings"])
-    return network_of(state, settings).to(device).eval(), settings, int(state["subhead"])
-
-
-def assign_new(run: RunFolder, given: str, downloads: Path, device: torch.device) -> NewAssignments:
-    """Assign everything readable at a path, a chunk at a time.
+def assign_new(model: TrainedModel, given: str, downloads: Path, device: torch.device) -> NewAssignments:
+    """Assign everything readable at a path, a chunk at a time; the model must be on that device.
 
     Raises:
         SourceError: there is nothing, or nothing readable.
     """
-    network, settings, subhead = load_network(run, device)
+    merged = model.clusters.merged
     source: Source = _SingleFile(given) if _is_single_image(given) else open_source(given, downloads)
     paths: list[str] = []
     clusters: list[NDArray[np.int32]] = []
@@ -69,16 +54,17 @@ def assign_new(run: RunFolder, given: str, downloads: Path, device: torch.device
     def flush() -> None:
         if waiting:
             inputs = ImageInputs(images_from_array(np.stack(waiting)), RECIPES["none"], device)
-            seen = assign(network, inputs, inputs.images.ids, subhead)
-            clusters.append(seen.cluster)
-            confidence.append(seen.confidence)
+            seen = assign(model.network, inputs, inputs.images.ids, model.subhead)
+            q = _merged(seen.q, merged) if merged else seen.q
+            clusters.append(q.argmax(axis=1).astype(np.int32))
+            confidence.append(q.max(axis=1))
             waiting.clear()
 
     for entry in sorted(source.entries(), key=lambda entry: entry.path):
         try:
             if entry.problem is not None:
                 raise UnreadableError(entry.problem)
-            _, square = decode(source.read(entry.path), settings.image_size)
+            _, square = decode(source.read(entry.path), model.settings.image_size)
         except UnreadableError as error:
             unreadable[entry.path] = str(error)
             continue
@@ -91,6 +77,15 @@ def assign_new(run: RunFolder, given: str, downloads: Path, device: torch.device
         reason = next(iter(unreadable.values()), "nothing is there")
         raise SourceError(f"{given} holds no readable image: {reason}.")
     return NewAssignments(paths, np.concatenate(clusters), np.concatenate(confidence), unreadable)
+
+
+def _merged(q: NDArray[np.float32], merged: Mapping[int, int]) -> NDArray[np.float32]:
+    """Probabilities in which those of merged clusters are added up."""
+    together = q.copy()
+    for gone, kept in merged.items():
+        together[:, kept] += q[:, gone]
+        together[:, gone] = 0
+    return together
 
 
 def _is_single_image(given: str) -> bool:

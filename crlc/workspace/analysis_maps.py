@@ -1,20 +1,17 @@
-"""Maps of a run: of all images of its result, kept in its folder. Excluding an image does not move the others."""
+"""Maps of the images of an analysis. A map is of the whole result: excluding an image does not move the others."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-from crlc.analysis.map_process import MapProcess, cached_map
-from crlc.analysis.map_settings import MapSettings, map_file, read_map
-from crlc.analysis.maps import neighbours_wanted, place_new
+from crlc.analysis.map_process import MapProcess
+from crlc.analysis.map_settings import MapSettings
+from crlc.analysis.maps import place_new
 from crlc.analysis.nearest import Neighbours
 from crlc.analysis.unit_rows import Vectors
-from crlc.errors import disk_full_explained
 from crlc.progress import ProgressCallback, no_progress
 from crlc.workspace.run_analysis import RunAnalysis
-from crlc.workspace.run_files import GRAPH_NEIGHBOURS, kept_graph, maps_folder
+from crlc.workspace.run_maps import ready_run_map, run_map, start_run_map
 from crlc.workspace.run_neighbours import NearestImages
 
 
@@ -25,37 +22,21 @@ def map_of(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallbac
         MapError: the process failed.
         DiskFullError: no space to keep the map.
     """
-    kept = ready_map(analysis, settings)
-    if kept is not None:
-        return kept
-    folder, graph = _prepared(analysis, settings, report)
-    return cached_map(analysis.all_z, settings, folder, graph=graph, report=report)[analysis.rows]
+    return run_map(analysis.run, analysis.all_z, settings, report)[analysis.rows]
 
 
 def ready_map(analysis: RunAnalysis, settings: MapSettings) -> Vectors | None:
     """The map, if the run's folder has it."""
-    file = map_file(maps_folder(analysis.run), analysis.all_z, settings)
-    places = read_map(file, len(analysis.all_z))
+    places = ready_run_map(analysis.run, analysis.all_z, settings)
     return None if places is None else places[analysis.rows]
 
 
 def start_map(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback = no_progress) -> MapProcess:
     """Begin a map that can be cancelled; `ready_map` has it when the process is done."""
-    folder, graph = _prepared(analysis, settings, report)
-    return MapProcess(analysis.all_z, settings, folder, graph=graph, report=report)
+    return start_run_map(analysis.run, analysis.all_z, settings, report)
 
 
 def place_on_map(places: Vectors, nearest: NearestImages) -> Vectors:
     """Where a new image goes on a map that `map_of` gave: among its neighbours, (2,)."""
     found = Neighbours(nearest.places[None], nearest.similarity[None])
     return np.asarray(place_new(places, found)[0])
-
-
-def _prepared(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback) -> tuple[Path, Neighbours | None]:
-    folder = maps_folder(analysis.run)
-    with disk_full_explained(folder):
-        folder.mkdir(exist_ok=True)
-    wanted = neighbours_wanted(settings.method, len(analysis.all_z), perplexity=settings.perplexity)
-    # t-SNE wants more than is kept: its process finds them itself.
-    graph = kept_graph(analysis.run, analysis.all_z, report) if 0 < wanted <= GRAPH_NEIGHBOURS else None
-    return folder, graph

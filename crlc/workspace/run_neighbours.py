@@ -21,9 +21,8 @@ from crlc.workspace.run_files import open_index
 if TYPE_CHECKING:
     import torch
 
-    from crlc.model import CrlcNetwork
+    from crlc.training.model_file import TrainedModel
     from crlc.training.run_folder import RunFolder
-    from crlc.training.settings import TrainSettings
 
 _SPARE = 16
 _WIDER = 4
@@ -130,10 +129,10 @@ class NewImages:
         self._run, self._device = run, device
 
     @cached_property
-    def _network(self) -> tuple[CrlcNetwork, TrainSettings, int]:
-        from crlc.training.new_images import load_network
+    def _model(self) -> TrainedModel:
+        from crlc.training.model_file import model_of_run
 
-        return load_network(self._run, self._device)
+        return model_of_run(self._run, self._device)
 
     def z(self, contents: Sequence[bytes], names: Sequence[str]) -> NDArray[np.float32]:
         """The `z` of image files, (M, d).
@@ -153,12 +152,12 @@ class NewImages:
         from crlc.training.images import images_from_array
         from crlc.training.inputs import ImageInputs
 
-        network, settings, subhead = self._network
+        model = self._model
         squares = []
         for content, name in zip(contents, names, strict=True):
             try:
-                squares.append(np.asarray(decode(content, settings.image_size)[1]))
+                squares.append(np.asarray(decode(content, model.settings.image_size)[1]))
             except UnreadableError as error:
                 raise SourceError(f"{printable(name)} is no readable image: {error}.") from None
         inputs = ImageInputs(images_from_array(np.stack(squares)), RECIPES["none"], self._device)
-        return assign(network, inputs, inputs.images.ids, subhead).z
+        return assign(model.network, inputs, inputs.images.ids, model.subhead).z

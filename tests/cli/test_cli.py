@@ -37,7 +37,7 @@ positional arguments:
     stop      Stop a run; it can be resumed.
     runs      List the runs.
     show      Show one run: state, metrics, curve.
-    assign    Give new images the clusters of a run.
+    assign    Give new images the clusters of a run or model.
     neighbours
               Find the images of a run most like some.
     map       Make the map of a run.
@@ -49,6 +49,7 @@ positional arguments:
     outliers  Find the odd images of a run.
     clusters  List or edit the clusters of a run.
     label     Label or exclude images of a data set.
+    export    Take a run's result away: a table, a page, links, a model.
     doctor    Check this computer: versions, device, disk, what is missing.
 
 options:

@@ -16,7 +16,7 @@ import torch
 from crlc.model import make_backbone
 from crlc.training.images import TrainingImages, images_from_array
 from crlc.training.materials import neighbour_purity
-from crlc.training.new_images import load_network
+from crlc.training.model_file import model_of_run
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 from crlc.training.speaking import neighbour_information
@@ -103,11 +103,11 @@ def test_a_frozen_run_needs_no_backbone_in_its_checkpoint_and_assigns_new_images
     assert not any(name.startswith("backbone.") for name in state["network"])
     assert not list((tmp_path / "run").glob("vectors-*"))  # only training needed them
     result = trainer.folder.result()[0]
-    network, _, subhead = load_network(RunFolder(tmp_path / "run"), torch.device("cpu"))
+    model = model_of_run(RunFolder(tmp_path / "run"), torch.device("cpu"))
     images = colours()
     with torch.no_grad():
-        output = network(images.batch(np.arange(len(images)), torch.device("cpu")))
-    np.testing.assert_array_equal(output.q[subhead].argmax(dim=1), result["cluster"])
+        output = model.network(images.batch(np.arange(len(images)), torch.device("cpu")))
+    np.testing.assert_array_equal(output.q[model.subhead].argmax(dim=1), result["cluster"])
     np.testing.assert_allclose(output.z, result["z"], atol=0.02)  # vectors are kept in half precision
 
 
@@ -121,7 +121,7 @@ def test_a_frozen_backbone_does_not_change_and_a_fine_tuned_one_does(tmp_path: P
     assert not all((tuned[name] == weights).all() for name, weights in original.items())
     state = torch.load(trainer.folder.checkpoint_file, weights_only=True)
     assert any(name.startswith("backbone.") for name in state["network"])
-    network, _, _ = load_network(RunFolder(tmp_path / "tuned"), torch.device("cpu"))
+    network = model_of_run(RunFolder(tmp_path / "tuned"), torch.device("cpu")).network
     assert all((network.backbone.state_dict()[name] == weights).all() for name, weights in tuned.items())
 
 
