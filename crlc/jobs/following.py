@@ -65,8 +65,9 @@ def _with_run(job: Job, folder: Path, root: Path) -> Job:
 
 def _ended(job: Job, status: dict[str, Any]) -> Job:
     state, message = status["state"], status.get("message") or ""
+    # A resumed run that was killed before it wrote a word still has that of the process before.
     is_new = job.started is None or status.get("heartbeat", 0.0) >= job.started
-    if state in ("finished", "stopped") and is_new:
+    if state == "finished" or (state == "stopped" and is_new):
         return job.ending(state)
     if job.stop_asked is not None:
         return job.ending("stopped")

@@ -105,10 +105,10 @@ class JobQueue:
         """The end of what its process printed."""
         return tail(self._file.folder / self.job(job_id).id / LOG)
 
-    def wait_for(self, wanted: Callable[[tuple[Job, ...]], bool], seconds: float | None = None) -> bool:
+    def wait_for(self, wanted: Callable[[tuple[Job, ...]], object], seconds: float | None = None) -> bool:
         """Wait until the jobs are as wanted; False when time is up before."""
         with self._changed:
-            return self._changed.wait_for(lambda: wanted(self.jobs()), seconds)
+            return bool(self._changed.wait_for(lambda: wanted(self.jobs()), seconds))
 
     def summary(self) -> str:
         """What happens to the trainings when this server ends, in words for the person who ends it."""
