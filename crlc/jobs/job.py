@@ -120,6 +120,16 @@ def new_id() -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
 
 
+def place_options(arguments: Sequence[str]) -> list[str]:
+    """Those of the arguments that say where to compute, which hold for the rest of a run, too."""
+    found: list[str] = []
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name in ("--device", "--devices"):
+            found += [name, value or after]
+    return found
+
+
 def startable(jobs: Iterable[Job]) -> Job | None:
     """The first waiting job whose device is free, and wanted by no job that has waited longer.
 
@@ -148,9 +158,6 @@ def _same_device(one: str, other: str) -> bool:
 
 
 def _device_in(arguments: Sequence[str]) -> str:
-    device = ANY_DEVICE
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
-        name, _, value = word.partition("=")
-        if name == "--device":
-            device = value or after or ANY_DEVICE
-    return device
+    options = place_options(arguments)
+    named = dict(zip(options[::2], options[1::2], strict=True))
+    return named.get("--device") or ANY_DEVICE

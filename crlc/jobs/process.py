@@ -38,20 +38,20 @@ class ProcessId:
             return False
 
     def signal(self, *, kill: bool) -> None:
-        """Ask it and all of its group to end, or end them at once; without effect when it is gone."""
+        """Ask it and its group to end, or end it and all it started at once; without effect when it is gone."""
         if not self.is_alive():
             return
         with suppress(OSError, psutil.Error):
-            if os.name != "posix":
-                process = psutil.Process(self.pid)
-                process.kill() if kill else process.terminate()
-                return
-            number = signal.SIGKILL if kill else signal.SIGTERM
-            # Ours lead their group, which may hold several; others may share theirs with a person's script.
-            if os.getpgid(self.pid) == self.pid:
-                os.killpg(self.pid, number)
+            process = psutil.Process(self.pid)
+            if kill:
+                # Of several that train together, some have sessions of their own and would be left over.
+                for one in (*process.children(recursive=True), process):
+                    with suppress(psutil.Error):
+                        one.kill()
+            elif os.name == "posix" and os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, signal.SIGTERM)  # ours lead their group; others may share a person's script's
             else:
-                os.kill(self.pid, number)
+                process.terminate()
 
 
 class Child:

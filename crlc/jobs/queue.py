@@ -18,7 +18,7 @@ from dataclasses import replace
 from crlc.errors import BusyError, CrlcError, NotFoundError, UsageError
 from crlc.files import writer_lock
 from crlc.jobs.following import ANNOUNCEMENT, LOG, RunsFromElsewhere, looked_at, run_folder, tail
-from crlc.jobs.job import Job, new_job, startable, without_old
+from crlc.jobs.job import Job, new_job, place_options, startable, without_old
 from crlc.jobs.job_file import JobFile, Stamp
 from crlc.jobs.process import Child, ProcessWatch, collect_children
 from crlc.workspace.runs import Runs
@@ -155,6 +155,8 @@ class JobQueue:
     def resume(self, run: str, *, asked_by: str = "app") -> Job:
         """Add the rest of a stopped or interrupted run to the queue; asked for twice, it is there once.
 
+        It is computed where its last job was, and takes that one's place in the list.
+
         Raises:
             NotFoundError: there is no such run.
             UsageError: it is finished, or is being trained.
@@ -167,8 +169,10 @@ class JobQueue:
             state = found.status()["state"]
             if state not in _RESUMABLE:
                 raise UsageError(f"{found.id} is {state}; only a run that was stopped or interrupted can be resumed.")
+            where = [place_options(job.arguments) for job in jobs if job.run == found.id]
+            arguments = ["resume", found.id, *(where[-1] if where else ())]
             jobs[:] = [job for job in jobs if job.run != found.id]
-            job = new_job(["resume", found.id], found.description()["dataset"], asked_by, run=found.id)
+            job = new_job(arguments, found.description()["dataset"], asked_by, run=found.id)
             jobs.append(job)
         self._tell()
         return job
@@ -207,9 +211,10 @@ class JobQueue:
         self._tell()
 
     def stop(self, job_id: str, *, at_once: bool = False) -> None:
-        """Have a running job stop after its present step, with a checkpoint; it can be resumed.
+        """Have a running job stop after its present step, with a checkpoint, so that it can be resumed.
 
-        A process that does not listen, since it still prepares the training, is sent a signal after a while.
+        One that waits is cancelled. A process that does not listen, since it still prepares the
+        training, is sent a signal after a while.
 
         Args:
             job_id: which one.
@@ -217,16 +222,19 @@ class JobQueue:
 
         Raises:
             NotFoundError: it is not in the queue any more.
-            UsageError: it does not run.
+            UsageError: it has ended.
         """
         with self._file.changing() as jobs:
             place = _place_of(job_id, jobs)
             job = jobs[place]
-            if not job.is_running:
-                raise UsageError(f"This job is {job.state}; only one that runs can be stopped.")
-            job = replace(job, stop_asked=job.stop_asked or time.time(), kill_asked=job.kill_asked or at_once)
+            if job.has_ended:
+                raise UsageError(f"This job is {job.state}; only one that runs or waits can be stopped.")
+            if job.is_running:
+                job = replace(job, stop_asked=job.stop_asked or time.time(), kill_asked=job.kill_asked or at_once)
+                self._ask_run_to_stop(job)
+            else:
+                job = job.ending("cancelled")
             jobs[place] = job
-        self._ask_run_to_stop(job)
         self._tell()
 
     def forget(self, job_id: str) -> None:

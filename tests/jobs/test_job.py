@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from crlc.errors import UsageError
-from crlc.jobs.job import Job, new_job, startable, without_old
+from crlc.jobs.job import Job, new_job, place_options, startable, without_old
 from crlc.jobs.process import ProcessId
 
 
@@ -49,15 +49,24 @@ def test_only_old_ended_jobs_are_dropped():
 
 @pytest.mark.parametrize(
     ("arguments", "device"),
-    [(["train", "set"], "auto"), (["train", "set", "--device", "cpu"], "cpu"), (["resume", "x", "--device=mps"], "mps")],
+    [
+        (["train", "set"], "auto"),
+        (["train", "set", "--device", "cpu"], "cpu"),
+        (["resume", "x", "--device=mps"], "mps"),
+    ],
 )
 def test_the_device_is_read_from_the_arguments(arguments, device: str):
     assert new_job(arguments, "", "").device == device
 
 
+def test_where_to_compute_is_kept_for_the_rest_of_a_run():
+    arguments = ["train", "set", "--devices=2", "--epochs", "3", "--device", "cuda", "--set", "x=1"]
+    assert place_options(arguments) == ["--devices", "2", "--device", "cuda"]
+
+
 @pytest.mark.parametrize("option", ["--workspace=/elsewhere", "--announce", "--dry-run"])
 def test_what_the_queue_decides_is_refused(option: str):
-    with pytest.raises(UsageError, match=option.split("=")[0]):
+    with pytest.raises(UsageError, match=option.partition("=")[0]):
         new_job(["train", "set", option], "", "")
 
 

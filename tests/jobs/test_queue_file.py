@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,8 +49,6 @@ def test_nothing_is_lost_between_many_writers(workspace: Workspace):
 def test_wishes_that_cannot_be(workspace: Workspace):
     queue = JobQueue(workspace)
     job = queue.train(["set"])
-    with pytest.raises(UsageError, match="waiting; only one that runs"):
-        queue.stop(job.id)
     with pytest.raises(UsageError, match="waiting; only one that has ended"):
         queue.forget(job.id)
     with pytest.raises(UsageError, match="waiting; only one that did not finish"):
@@ -61,10 +60,14 @@ def test_wishes_that_cannot_be(workspace: Workspace):
     queue.cancel(job.id)
     with pytest.raises(UsageError, match="cancelled; only one that waits"):
         queue.cancel(job.id)
+    with pytest.raises(UsageError, match="cancelled; only one that runs or waits"):
+        queue.stop(job.id)
     again = queue.retry(job.id)
     assert [one.id for one in queue.jobs()] == [again.id]
     with pytest.raises(NotFoundError, match="in the queue any more"):
         queue.retry(job.id)
+    queue.stop(again.id)
+    assert queue.job(again.id).state == "cancelled"
     change(workspace, again.id, state="finished")
     with pytest.raises(UsageError, match="finished; only one that did not finish"):
         queue.retry(again.id)
@@ -101,10 +104,9 @@ def test_a_full_disk_delays_and_loses_nothing(small_disk: Path):
     workspace = Workspace(small_disk / "workspace")
     queue = JobQueue(workspace)
     job, other = queue.train(WRONG), queue.train(["other"])
-    (small_disk / "filler").write_bytes(b"")
-    with pytest.raises(OSError, match="No space"), (small_disk / "filler").open("ab", buffering=0) as stream:
-        while True:
-            stream.write(bytes(1 << 12))
+    with suppress(OSError), (small_disk / "filler").open("ab", buffering=0) as stream:
+        while stream.write(bytes(1 << 12)):
+            pass
     with pytest.raises(DiskFullError):
         queue.train(["third"])
     with queue:
