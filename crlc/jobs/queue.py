@@ -297,8 +297,10 @@ class JobQueue:
         # In this order: a run that trains has announced itself before, so that its job knows it by then.
         training = self._elsewhere.training()
         with self._file.changing() as jobs:
-            jobs[:] = [looked_at(job, self._root) if job.is_running else job for job in jobs]
-            known = {job.run for job in jobs if job.is_running}
+            followed = [place for place, job in enumerate(jobs) if job.is_running]
+            for place in followed:
+                jobs[place] = looked_at(jobs[place], self._root)
+            known = {jobs[place].run for place in followed}  # also those that have just ended
             for run in sorted(training.keys() - known):
                 jobs[:] = [job for job in jobs if not (job.run == run and job.has_ended)]
                 jobs.append(training[run])
