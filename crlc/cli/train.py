@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.output import Output, TerminalProgress, duration
@@ -18,7 +19,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.pixels import stored_sizes
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import UsageError
-from crlc.files import writer_lock
+from crlc.files import write_json, writer_lock
 from crlc.progress import no_progress
 from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, SCRATCH_NAMES, TrainSettings
 from crlc.workspace import Workspace
@@ -79,6 +80,8 @@ def train_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting; may be repeated"
     )
     parser.add_argument("--dry-run", action="store_true", help="say how long it would take, from a few timed steps")
+    # For whoever started this process: written with the run's id as soon as there is one.
+    parser.add_argument("--announce", type=Path, help=argparse.SUPPRESS)
 
 
 def device_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,10 +136,13 @@ def _train_here(
     if count is not None:
         extra["cluster_count"] = count.to_json()
     runs = Runs(workspace)
-    run_id = world.told_by_first(
-        lambda: runs.create(dataset, images.ids, settings, options.preset, device.type, **extra).id
-    )
-    return _train(runs.open(run_id), images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
+
+    def create() -> str:
+        run = runs.create(dataset, images.ids, settings, options.preset, device.type, **extra)
+        return _announced(run, options.announce)
+
+    run = runs.open(world.told_by_first(create))
+    return _train(run, images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
 
 
 def _train_semi(
@@ -169,7 +175,7 @@ def _train_semi(
             print(f"Note: {note}", file=sys.stderr)
         run = runs.create(dataset, images.ids, settings, "semi", compute.device.type, **more)
         keep_labels(run, plan.labels)
-        return run.id
+        return _announced(run, options.announce)
 
     run = runs.open(compute.world.told_by_first(create))
     return _train(run, images, settings, output, compute, replace(plan.extras, evaluated=evaluated))
@@ -290,6 +296,13 @@ def _store_pixels(dataset: ImageDataset, size: int, workspace: Workspace) -> Non
     if size not in stored_sizes(dataset.folder, complete=True):
         options = ImportOptions(size=size)
         workspace.import_dataset(dataset.info.location, name=dataset.name, options=options, report=TerminalProgress())
+
+
+def _announced(run: RunFolder, file: Path | None) -> str:
+    """The run's id, told to whoever wants to know it before the end."""
+    if file is not None:
+        write_json(file, {"kind": "announcement", "version": 1, "run": run.id})
+    return run.id
 
 
 def _evaluated(dataset: ImageDataset, settings: TrainSettings, split: str | None) -> TrainingImages | None:
