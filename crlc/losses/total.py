@@ -12,7 +12,9 @@ from torch import Tensor
 class LossWeights:
     """λ1, λ2 and λ3, and the weight of all that concerns the C-head."""
 
-    entropy: float
+    entropy: float | Tensor
+    """λ1, or one for each subhead, (S,)."""
+
     feature: float
     labels: float = 0.0
     clustering: float = 1.0

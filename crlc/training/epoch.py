@@ -16,8 +16,9 @@ _FOUND_SHARE = 0.1
 class EpochTotals:
     """Sums over the steps of one epoch. They are part of the checkpoint, so an epoch can be resumed half way."""
 
-    def __init__(self, subheads: int, clusters: int, device: torch.device) -> None:
-        """Start at zero."""
+    def __init__(self, subheads: int, clusters: int, device: torch.device, comparable: int | None = None) -> None:
+        """Start at zero; subheads beyond `comparable` have a loss of their own kind, and never the lowest."""
+        self._comparable = comparable
         self._sums: dict[str, Tensor] = {
             "steps": torch.zeros((), device=device),
             "cluster_steps": torch.zeros((), device=device),
@@ -58,7 +59,7 @@ class EpochTotals:
 
     def best_subhead(self) -> int:
         """The subhead with the lowest clustering loss: it speaks for the model. Classes have no say in it."""
-        return int(self._sums["clustering"].argmin())
+        return int(self._sums["clustering"][: self._comparable].argmin())
 
     def metrics(self) -> dict[str, float | int]:
         """The epoch in numbers; those of the C-head are the speaking subhead's unless they say mean."""

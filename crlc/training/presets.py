@@ -154,6 +154,7 @@ FROZEN_HEADS = TrainSettings(
     dropout=0.2,
     neighbours=20,
     entropy_weight=2.0,
+    uneven_subheads=5,
     feature_weight=1.0,
     learning_rate=1e-3,
     schedule="cosine",

@@ -98,6 +98,10 @@ class TrainSettings:
     """Weight of the entropy of the mean probabilities, λ1. Paper: 1. L_PC likes even clusters by itself, with weight
     one: lower λ1 for uneven data, even below zero; at -1 nothing would be left against a single cluster."""
 
+    uneven_subheads: int = 0
+    """How many of the subheads are trained with λ1 = 0, to find groups of uneven size; one of them speaks only if
+    neighbours confirm its clusters clearly better. For pairs of neighbours. Paper: none."""
+
     feature_weight: float = 10.0
     """Weight of the feature contrastive loss, λ2; 0 trains the C-head only. Paper: 10."""
 
@@ -195,6 +199,10 @@ class TrainSettings:
             raise UsageError("implementation='memory-bank' is only for pairs of views: choose simclr, or end-to-end.")
         if self.frozen and self.pairs == VIEWS:
             raise UsageError("frozen=True is only for pairs of neighbours: choose method=two-stage.")
+        if self.uneven_subheads >= self.subheads:
+            raise UsageError(
+                f"uneven_subheads={self.uneven_subheads} is not allowed: it must be less than subheads={self.subheads}."
+            )
         if self.finetune_epochs and not self.frozen:
             raise UsageError("finetune_epochs is only for frozen=True: without it the backbone is trained anyway.")
 
@@ -253,6 +261,7 @@ _RANGES = (
     ("batch_size", 2, 1_000_000),
     ("image_size", 8, 1024),
     ("subheads", 1, 1000),
+    ("uneven_subheads", 0, 1000),
     ("smoothing", 0.0, 0.5),
     ("temperature", 0.001, 100.0),
     ("entropy_weight", -0.9, 1000.0),

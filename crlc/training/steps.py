@@ -83,7 +83,7 @@ def pair_step(network: nn.Module, batch: Batch, settings: TrainSettings, world: 
     if not q.shape[1]:
         return _without_clusters(feature, q, settings, candidates)
     terms = combine(
-        _weights(settings),
+        _weights(settings, q.device),
         probability=probability_contrastive(q, other_q, settings.critic, settings.smoothing),
         entropy=(mean_entropy(q) + mean_entropy(other_q)) / 2,
         penalty=(logit_penalty(logits) + logit_penalty(other_logits)) / 2,
@@ -111,7 +111,7 @@ def bank_step(
     if not q.shape[1]:
         return _without_clusters(feature, q, settings, candidates)
     terms = combine(
-        _weights(settings),
+        _weights(settings, q.device),
         probability=bank_probability_contrastive(q, own_q, drawn_q, settings.critic, settings.smoothing),
         entropy=mean_entropy(q),
         penalty=logit_penalty(logits),
@@ -140,15 +140,17 @@ def _without_clusters(feature: Tensor | None, q: Tensor, settings: TrainSettings
     """The outcome of a batch in which no image is for the C-head."""
     subheads, _, clusters = q.shape
     zero = q.sum(dim=(1, 2))  # an empty sum, yet part of the graph
-    terms = combine(_weights(settings), probability=zero, entropy=zero, penalty=zero, feature=feature)
+    terms = combine(_weights(settings, q.device), probability=zero, entropy=zero, penalty=zero, feature=feature)
     joint, counts = q.new_zeros(subheads, clusters, clusters), q.new_zeros(subheads, clusters)
     return StepOutcome(terms, joint, counts, candidates, 0)
 
 
-def _weights(settings: TrainSettings) -> LossWeights:
-    return LossWeights(
-        settings.entropy_weight, settings.feature_weight, settings.label_weight, clustering=settings.clustering_weight
-    )
+def _weights(settings: TrainSettings, device: torch.device) -> LossWeights:
+    entropy: float | Tensor = settings.entropy_weight
+    if settings.uneven_subheads:
+        entropy = torch.full((settings.subheads,), settings.entropy_weight, device=device)
+        entropy[-settings.uneven_subheads :] = 0.0
+    return LossWeights(entropy, settings.feature_weight, settings.label_weight, clustering=settings.clustering_weight)
 
 
 def _clusterable(per_image: Tensor, batch: Batch) -> Tensor:

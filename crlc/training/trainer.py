@@ -212,7 +212,9 @@ class Trainer:
         return bank.to(self.device).to(self.network.mean.dtype)
 
     def _new_totals(self) -> EpochTotals:
-        return EpochTotals(self.settings.subheads, self.settings.clusters, self.device)
+        settings = self.settings
+        comparable = settings.subheads - settings.uneven_subheads
+        return EpochTotals(settings.subheads, settings.clusters, self.device, comparable)
 
     # ---- one step
 
@@ -317,7 +319,8 @@ class Trainer:
     def _choose_subhead(self) -> None:
         """By the loss of the epoch, which is done already; or by the neighbours, where there are any."""
         if self._batches.neighbours is not None:
-            self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours)
+            uneven = self.settings.uneven_subheads
+            self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours, uneven)
 
     def _look_at_all(self, inputs: Inputs) -> Assignments:
         """For the neighbours between two stages: in files, deleted by whoever asked."""

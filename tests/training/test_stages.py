@@ -19,7 +19,7 @@ from crlc.training.materials import neighbour_purity
 from crlc.training.model_file import model_of_run
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
-from crlc.training.speaking import neighbour_information
+from crlc.training.speaking import confirmation, neighbour_information
 from crlc.training.stages import stages_of
 from crlc.training.trainer import Trainer
 from tests.conftest import ROOT
@@ -162,3 +162,5 @@ def test_purity_and_information_by_hand():
     assert neighbour_information(own, own[:, None]) == pytest.approx(np.log(2))
     assert neighbour_information(own, np.array([[0, 1], [0, 1], [0, 1], [0, 1]])) == pytest.approx(0)
     assert neighbour_information(np.zeros(4, int), np.zeros((4, 2), int)) == 0  # one cluster says nothing
+    assert confirmation(own, own[:, None]) == pytest.approx(np.log(2) / 2)
+    assert confirmation(own, np.array([[0, 1], [0, 1], [0, 1], [0, 1]])) == pytest.approx(-np.log(2) / 2)
