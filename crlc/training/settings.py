@@ -99,8 +99,8 @@ class TrainSettings:
     one: lower λ1 for uneven data, even below zero; at -1 nothing would be left against a single cluster."""
 
     uneven_subheads: int = 0
-    """How many of the subheads are trained with λ1 = 0, to find groups of uneven size; one of them speaks only if
-    neighbours confirm its clusters clearly better. For pairs of neighbours. Paper: none."""
+    """How many of the subheads, at most half, are trained with λ1 = 0, to find groups of uneven size; one of them
+    speaks only if neighbours confirm its clusters clearly better. For pairs of neighbours. Paper: none."""
 
     feature_weight: float = 10.0
     """Weight of the feature contrastive loss, λ2; 0 trains the C-head only. Paper: 10."""
@@ -199,12 +199,13 @@ class TrainSettings:
             raise UsageError("implementation='memory-bank' is only for pairs of views: choose simclr, or end-to-end.")
         if self.frozen and self.pairs == VIEWS:
             raise UsageError("frozen=True is only for pairs of neighbours: choose method=two-stage.")
-        if self.uneven_subheads >= self.subheads:
-            raise UsageError(
-                f"uneven_subheads={self.uneven_subheads} is not allowed: it must be less than subheads={self.subheads}."
-            )
         if self.finetune_epochs and not self.frozen:
             raise UsageError("finetune_epochs is only for frozen=True: without it the backbone is trained anyway.")
+
+    @property
+    def uneven(self) -> int:
+        """How many subheads are for uneven groups."""
+        return min(self.uneven_subheads, self.subheads // 2) if self.pairs == NEIGHBOURS else 0
 
     def with_overrides(self, assignments: Iterable[str]) -> TrainSettings:
         """The same with some `name=value` changed, as given on a command line.

@@ -147,9 +147,9 @@ def _without_clusters(feature: Tensor | None, q: Tensor, settings: TrainSettings
 
 def _weights(settings: TrainSettings, device: torch.device) -> LossWeights:
     entropy: float | Tensor = settings.entropy_weight
-    if settings.uneven_subheads:
+    if settings.uneven:
         entropy = torch.full((settings.subheads,), settings.entropy_weight, device=device)
-        entropy[-settings.uneven_subheads :] = 0.0
+        entropy[-settings.uneven :] = 0.0
     return LossWeights(entropy, settings.feature_weight, settings.label_weight, clustering=settings.clustering_weight)
 
 

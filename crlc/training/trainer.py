@@ -213,7 +213,7 @@ class Trainer:
 
     def _new_totals(self) -> EpochTotals:
         settings = self.settings
-        comparable = settings.subheads - settings.uneven_subheads
+        comparable = settings.subheads - settings.uneven
         return EpochTotals(settings.subheads, settings.clusters, self.device, comparable)
 
     # ---- one step
@@ -319,7 +319,7 @@ class Trainer:
     def _choose_subhead(self) -> None:
         """By the loss of the epoch, which is done already; or by the neighbours, where there are any."""
         if self._batches.neighbours is not None:
-            uneven = self.settings.uneven_subheads
+            uneven = self.settings.uneven
             self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours, uneven)
 
     def _look_at_all(self, inputs: Inputs) -> Assignments:
