@@ -67,6 +67,12 @@ def class_report(q: NDArray[Any], clusters: Rows, classes: Rows) -> ClassReport 
     )
 
 
+def five_best_accuracy(q: NDArray[Any], clusters: NDArray[Any], classes: Rows) -> float | None:
+    """ACC5 alone; none when no class is known."""
+    report = class_report(q, clusters.astype(np.int64), classes)
+    return None if report is None else report.acc5
+
+
 def _match(table: Rows) -> Rows:
     """The column that goes with each row, one to one (Hungarian); -1 for none."""
     from scipy.optimize import linear_sum_assignment

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import subprocess
 import sys
-import time
-from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crlc.cli.output import Output, TerminalProgress, duration
-from crlc.cli.runs import metric_lines, summary
-from crlc.config import ImportOptions
+from crlc.cli.output import Output, TerminalProgress
+from crlc.cli.train_semi import run_semi, wants_semi
+from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run
 from crlc.data.dataset import ImageDataset
-from crlc.data.pixels import stored_sizes
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import UsageError
-from crlc.files import write_json, writer_lock
 from crlc.progress import no_progress
 from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, SCRATCH_NAMES, TrainSettings
 from crlc.workspace import Workspace
@@ -30,10 +24,7 @@ if TYPE_CHECKING:
     from crlc.training.counting import SuggestedCount
     from crlc.training.distributed import Compute, World
     from crlc.training.images import TrainingImages
-    from crlc.training.journal import TrainProgress
     from crlc.training.planning import TrainRequest
-    from crlc.training.run_folder import RunFolder
-    from crlc.training.trainer import Extras
 
 _FEW_LINES_SECONDS = 5.0
 _CLEAR = 0.75
@@ -113,20 +104,20 @@ def _train_here(
     from crlc.workspace.runs import Runs
 
     dataset = workspace.dataset(world.told_by_first(lambda: _dataset(options.dataset, workspace).name))
-    if options.method == "semi" or options.parent or options.labels:
-        return _train_semi(options, workspace, output, dataset, Compute(device, world))
+    if wants_semi(options):
+        return run_semi(options, workspace, output, dataset, Compute(device, world))
     excluded = excluded_images(dataset)
     images = without(images_of(dataset, dataset.usual_size(), split=options.split), excluded)
     count = _counted(options, dataset, images, workspace, Compute(device, world))
     clusters = _clusters(options, dataset) if count is None else count.count.suggestion
     plan = plan_run(_request(options, clusters), images, has_gpu=device.type != "cpu")
     settings = plan.settings
-    world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
+    world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
     images = images_of(dataset, settings.image_size, split=options.split, cluster_unlabelled=False)
     images = without(images, excluded)
-    evaluated = _evaluated(dataset, settings, options.evaluate_split)
+    evaluated = evaluated_images(dataset, settings, options.evaluate_split)
     if options.dry_run:
-        return _dry_run(images, settings, device, plan.reason, output)
+        return dry_run(images, settings, device, plan.reason, output)
     require_enough(images, settings.clusters)
     if settings.backbone not in SCRATCH_NAMES or settings.weights:
         make_backbone(settings.backbone, settings.image_size, settings.weights)  # what cannot be had is said now
@@ -139,46 +130,10 @@ def _train_here(
 
     def create() -> str:
         run = runs.create(dataset, images.ids, settings, options.preset, device.type, **extra)
-        return _announced(run, options.announce)
+        return announced(run, options.announce)
 
     run = runs.open(world.told_by_first(create))
-    return _train(run, images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
-
-
-def _train_semi(
-    options: argparse.Namespace, workspace: Workspace, output: Output, dataset: ImageDataset, compute: Compute
-) -> int:
-    """CRLC-semi: from a parent run, with labels."""
-    from crlc.training.images import images_of, only
-    from crlc.workspace.runs import Runs
-    from crlc.workspace.semi_runs import keep_labels, plan_semi
-
-    if not options.parent or not options.labels or options.method not in ("auto", "semi"):
-        raise UsageError("CRLC-semi needs --method semi, --parent RUN and --labels FILE|workspace|classes:N.")
-    runs = Runs(workspace)
-    parent = runs.open(options.parent)
-    description = parent.description()
-    if runs.dataset_of(description) != dataset:
-        raise UsageError(f"parent={parent.id!r} is a run of {description['dataset']!r}, not of {dataset.name!r}.")
-    plan = plan_semi(parent, dataset, options.labels, options.seed)
-    named = {name: getattr(options, name) for name in ("epochs", "augment") if getattr(options, name) is not None}
-    settings = replace(plan.settings, **named).with_overrides(options.set)
-    images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), parent.ids())
-    evaluated = _evaluated(dataset, settings, options.evaluate_split)
-    if options.dry_run:
-        return _dry_run(images, settings, compute.device, "from a parent run, with labels", output)
-    names = {str(number): name for number, name in plan.named.by_output().items()}
-    more = {"parent": parent.id, "labels": options.labels, "names": names, "evaluate_split": options.evaluate_split}
-
-    def create() -> str:
-        for note in plan.notes:
-            print(f"Note: {note}", file=sys.stderr)
-        run = runs.create(dataset, images.ids, settings, "semi", compute.device.type, **more)
-        keep_labels(run, plan.labels)
-        return _announced(run, options.announce)
-
-    run = runs.open(compute.world.told_by_first(create))
-    return _train(run, images, settings, output, compute, replace(plan.extras, evaluated=evaluated))
+    return train_run(run, images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
 
 
 def resume_arguments(parser: argparse.ArgumentParser) -> None:
@@ -211,11 +166,11 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
     dataset = runs.dataset_of(description)
     device = choose_device(options.device)
     with joined_world(device.type) as world:
-        world.told_by_first(lambda: _store_pixels(dataset, settings.image_size, workspace))
+        world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
         images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), run.ids())
-        evaluated = _evaluated(dataset, settings, description.get("evaluate_split"))
+        evaluated = evaluated_images(dataset, settings, description.get("evaluate_split"))
         extras = Extras(evaluated=evaluated, labels=kept_labels(run))
-        return _train(run, images, settings, output, Compute(device, world), extras)
+        return train_run(run, images, settings, output, Compute(device, world), extras)
 
 
 # ---- inside
@@ -244,7 +199,7 @@ def _counted(
         return None
     if not wants_pixels(images):
         size = FROZEN_HEADS.image_size
-        compute.world.told_by_first(lambda: _store_pixels(dataset, size, workspace))
+        compute.world.told_by_first(lambda: store_pixels(dataset, size, workspace))
         images = only(images_of(dataset, size, split=options.split), images.ids)
     highest = _whole_number("clusters", most) if most else MOST_CLUSTERS
     report = TerminalProgress() if compute.world.is_writer else no_progress
@@ -291,36 +246,6 @@ def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
     )
 
 
-def _store_pixels(dataset: ImageDataset, size: int, workspace: Workspace) -> None:
-    """Have the images at the size that the run wants, decoded now if they are not there yet."""
-    if size not in stored_sizes(dataset.folder, complete=True):
-        options = ImportOptions(size=size)
-        workspace.import_dataset(dataset.info.location, name=dataset.name, options=options, report=TerminalProgress())
-
-
-def _announced(run: RunFolder, file: Path | None) -> str:
-    """The run's id, told to whoever wants to know it before the end."""
-    if file is not None:
-        write_json(file, {"kind": "announcement", "version": 1, "run": run.id})
-    return run.id
-
-
-def _evaluated(dataset: ImageDataset, settings: TrainSettings, split: str | None) -> TrainingImages | None:
-    from crlc.training.images import images_of
-
-    return None if split is None else images_of(dataset, settings.image_size, split=split)
-
-
-def _dry_run(images: TrainingImages, settings: TrainSettings, device: torch.device, reason: str, output: Output) -> int:
-    from crlc.training.estimate import estimated_seconds
-
-    seconds = estimated_seconds(images, settings, device)
-    text = f"{settings.epochs} epochs of {len(images):,} images on {device.type}: about {duration(seconds)}."
-    content = {"seconds": round(seconds, 1), "method_reason": reason, "settings": settings.to_json()}
-    output.result(content, [f"Method: {settings.method}: {reason}.", text])
-    return 0
-
-
 def _launch_processes(count: int) -> int:
     """The same command in several processes, by torchrun."""
     arguments = list(sys.argv[1:])
@@ -328,62 +253,3 @@ def _launch_processes(count: int) -> int:
     del arguments[place : place + (1 if "=" in arguments[place] else 2)]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
     return subprocess.run([*torchrun, "-m", "crlc", *arguments], check=False).returncode
-
-
-def _train(
-    run: RunFolder,
-    images: TrainingImages,
-    settings: TrainSettings,
-    output: Output,
-    compute: Compute,
-    extras: Extras,
-) -> int:
-    from crlc.training.journal import Listener
-    from crlc.training.trainer import Trainer
-
-    world = compute.world
-    listener = Listener(_StepPrinter(), TerminalProgress()) if world.is_writer else Listener()
-    alone = writer_lock(run.path / "lock", f"The run {run.id}") if world.is_writer else nullcontext()
-    with alone:
-        trainer = Trainer(images, settings, run, compute, listener, extras)
-        before = {number: signal.signal(number, trainer.request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            state = trainer.run()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    if world.is_writer:
-        _tell_outcome(run, state, output)
-    return 0
-
-
-def _tell_outcome(run: RunFolder, state: str, output: Output) -> None:
-    sys.stderr.write("\n" if sys.stderr.isatty() else "")
-    content = summary(run)
-    lines = [f"{run.id}: {state} after {content['epoch']} epochs, {duration(content['seconds'])}."]
-    lines += metric_lines(content)
-    if state == "stopped":
-        lines.append(f"Go on with: crlc resume {run.id}")
-    output.result(content, lines)
-
-
-class _StepPrinter:
-    """Shows training on stderr: one moving line on a terminal, a line now and then in a log."""
-
-    def __init__(self) -> None:
-        self._moving = sys.stderr.isatty()
-        self._last = time.monotonic()
-
-    def __call__(self, progress: TrainProgress) -> None:
-        information = progress.cluster_information
-        meter = "" if information is None else f"  cluster information {information:.2f}"
-        text = (
-            f"{progress.stage.capitalize()}, epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{meter}"
-            f"  {progress.images_per_second:,.0f} images/s  {duration(progress.seconds_left)} left"
-        )
-        if self._moving:
-            sys.stderr.write(f"\r{text:<110}")
-        elif time.monotonic() - self._last > _FEW_LINES_SECONDS:
-            self._last = time.monotonic()
-            sys.stderr.write(text + "\n")
-        sys.stderr.flush()

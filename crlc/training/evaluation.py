@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.analysis.agreement import agreement, mean_pairwise_nmi
+from crlc.analysis.with_classes import five_best_accuracy
 from crlc.training.assign import Assignments
 
 _AGREEMENT_IMAGES = 2_000
@@ -29,6 +30,8 @@ def measured(seen: Assignments, classes: NDArray[np.int64] | None, *, final: boo
     found = agreement(np.asarray(seen.cluster), classes)
     if found is not None:
         report.update(found._asdict())
+    if found is not None and seen.q.shape[1] >= _MANY_CLUSTERS:
+        report["acc5"] = five_best_accuracy(seen.q, np.asarray(seen.cluster), classes)
     if final:
         each = (agreement(clusters, classes) for clusters in by_subhead)
         report["acc_by_subhead"] = [round(one.acc, 4) for one in each if one is not None]

@@ -68,7 +68,7 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
 
 
 def _method(request: TrainRequest, *, glyphs: bool, image_size: int, has_gpu: bool) -> tuple[str, str]:
-    if request.method == "semi":
+    if request.method == "semi" and not request.preset.startswith("paper-semi"):
         raise UsageError("method='semi' needs a parent run and labels: give --parent RUN and --labels.")
     if request.preset.startswith("paper-"):
         return request.method, f"as the preset {request.preset} says"

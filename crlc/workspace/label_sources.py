@@ -34,7 +34,7 @@ class GivenLabels:
 
 
 def given_labels(
-    source: str, dataset: ImageDataset, ids: NDArray[np.int64], parent: RunFolder, *, seed: int = 0
+    source: str, dataset: ImageDataset, ids: NDArray[np.int64], parent: RunFolder | None, *, seed: int = 0
 ) -> GivenLabels:
     """The labels that a source has for the images of a run.
 
@@ -43,7 +43,7 @@ def given_labels(
             the parent; or `classes:N` for N images of each class, drawn by the seed.
         dataset: the data set of the run.
         ids: the run's images, ascending.
-        parent: the run that a person looked at.
+        parent: the run that a person looked at; none where there is none.
         seed: for the draw.
 
     Raises:
@@ -58,7 +58,7 @@ def given_labels(
             usable = annotations.usable_labels()
             stale = len(annotations.stale_labels())
             by_id = {image: usable.names[number] for image, number in zip(usable.ids, usable.numbers, strict=True)}
-            if source == WITH_MOVES:
+            if source == WITH_MOVES and parent is not None:
                 by_id = {**Clustering.of(parent, dataset).edited(annotations.refresh()).moved_under_names(), **by_id}
         if stale:
             notes = (f"{stale} labels are about earlier content of their images and were left out.",)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
@@ -28,13 +29,29 @@ class SemiPlan:
 
     settings: TrainSettings
     named: NamedOutputs
-    labels: LabelledImages
+    ids: NDArray[np.int64]
+    """The images to train on."""
+
     extras: Extras
+    """With the labels, and the first weights of a run that has a parent."""
+
     notes: tuple[str, ...]
     """What a person should know: names without a cluster near them, labels that were left out."""
 
+    @property
+    def labels(self) -> LabelledImages:
+        """What a person said of some of the images."""
+        assert self.extras.labels is not None
+        return self.extras.labels
 
-def plan_semi(parent: RunFolder, dataset: ImageDataset, source: str, seed: int | None = None) -> SemiPlan:
+
+def plan_semi(
+    parent: RunFolder,
+    dataset: ImageDataset,
+    source: str,
+    seed: int | None = None,
+    excluded: NDArray[np.int64] | None = None,
+) -> SemiPlan:
     """Match the labels that a source has with the clusters of a finished run.
 
     Args:
@@ -42,6 +59,7 @@ def plan_semi(parent: RunFolder, dataset: ImageDataset, source: str, seed: int |
         dataset: of the parent.
         source: where labels come from, as `given_labels` has it.
         seed: of the new run; by default the parent's.
+        excluded: images to leave out that the parent was trained on.
 
     Raises:
         UsageError: the parent is not finished, or there are no labels.
@@ -52,17 +70,38 @@ def plan_semi(parent: RunFolder, dataset: ImageDataset, source: str, seed: int |
     state = load_checkpoint(parent.checkpoint_file, torch.device("cpu"))
     settings = TrainSettings.from_json(state["settings"])
     seed = settings.seed if seed is None else seed
-    given = given_labels(source, dataset, np.asarray(arrays["ids"]), parent, seed=seed)
-    named = match_names(arrays["q"], arrays["by_subhead"], facts["subhead"], given.positions, given.names)
+    kept = ~np.isin(arrays["ids"], [] if excluded is None else excluded)
+    ids = np.asarray(arrays["ids"])[kept]
+    given = given_labels(source, dataset, ids, parent, seed=seed)
+    q, by_subhead = arrays["q"][kept], arrays["by_subhead"][kept]
+    named = match_names(q, by_subhead, facts["subhead"], given.positions, given.names)
     labels = labelled_images(given.positions, given.names, named)
-    child = replace(semi_settings(settings, named.clusters, len(arrays["ids"])), seed=seed)
+    child = replace(semi_settings(settings, named.clusters, len(ids)), seed=seed)
     notes = given.notes
     if named.far:
         notes += (f"No labelled image lies in the cluster matched to: {', '.join(named.far)}.",)
     if named.clusters > settings.clusters:
         notes += (f"There are more names than clusters: the run has {named.clusters} instead of {settings.clusters}.",)
     start = partial(begin_from, parent=state["network"], named=named)
-    return SemiPlan(child, named, labels, Extras(labels=labels, start=start), notes)
+    return SemiPlan(child, named, ids, Extras(labels=labels, start=start), notes)
+
+
+def plan_semi_from_scratch(
+    settings: TrainSettings, dataset: ImageDataset, ids: NDArray[np.int64], source: str
+) -> SemiPlan:
+    """The paper's own way: labels from the first step on, in a network that knows nothing yet.
+
+    Raises:
+        UsageError: there are no labels, or more names than clusters.
+    """
+    given = given_labels(source, dataset, ids, None, seed=settings.seed)
+    names = tuple(sorted(set(given.names)))
+    if len(names) > settings.clusters:
+        raise UsageError(f"clusters={settings.clusters} is not allowed: the labels have {len(names)} names.")
+    orders = np.tile(np.arange(settings.clusters), (settings.subheads, 1))
+    named = NamedOutputs(names, np.arange(len(names)), orders, ())
+    labels = labelled_images(given.positions, given.names, named)
+    return SemiPlan(settings, named, ids, Extras(labels=labels), given.notes)
 
 
 def keep_labels(run: RunFolder, labels: LabelledImages) -> None:

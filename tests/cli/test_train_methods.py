@@ -138,6 +138,32 @@ def test_labels_of_the_workspace_and_of_classes(crlc, small_set: Path, workspace
     assert len(np.load(Runs(workspace).open("last").path / "labels.npy")) == 10
 
 
+def test_the_papers_semi_needs_no_parent(crlc, small_set: Path, workspace: Workspace):
+    tiny = ("--epochs", 3, "--backbone", "small", "--set", "image_size=16", "--set", "batch_size=64", "--clusters", 2)
+    crlc("import", small_set)
+    outcome = crlc("train", "set", "--preset", "paper-semi-cifar10", *tiny)
+    assert outcome.code == 2
+    assert "CRLC-semi needs --method semi, --parent RUN and --labels" in outcome.err
+    outcome = crlc("train", "set", "--preset", "paper-semi-cifar10", "--labels", "classes:10", *tiny)
+    assert outcome.code == 0, outcome.err
+    description = Runs(workspace).open("last").description()
+    assert (description["preset"], description["settings"]["method"]) == ("paper-semi-cifar10", "semi")
+    assert description["names"] == {"0": "0", "1": "1"}
+
+
+def test_images_excluded_since_stay_out_of_a_child(crlc, small_set: Path, workspace: Workspace):
+    parent = crlc("train", small_set, "--epochs", 1, *FAST, "--json").json["run"]
+    crlc("label", "set", "set", "bars", 1, 3, 5)
+    crlc("label", "set", "set", "columns", 4)
+    crlc("label", "set", "exclude", 2, 3)
+    outcome = crlc("train", "set", "--method", "semi", "--parent", parent, "--labels", "workspace", "--epochs", 1)
+    assert outcome.code == 0, outcome.err
+    child = Runs(workspace).open("last")
+    assert len(child.ids()) == 198
+    labelled = child.ids()[np.load(child.path / "labels.npy")[:, 0]]
+    assert labelled.tolist() == [1, 4, 5]
+
+
 def test_excluded_images_are_not_trained_on(crlc, small_set: Path, workspace: Workspace):
     crlc("import", small_set)
     assert crlc("label", "set", "exclude", 5, 6, 7).code == 0
