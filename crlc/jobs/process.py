@@ -15,8 +15,9 @@ from pathlib import Path
 
 import psutil
 
+from crlc.training.run_folder import is_alive
+
 _PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-_START_TOLERANCE_SECONDS = 1.0
 # Children of this process that nobody has collected yet; a queue that is closed and opened again still has to.
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -30,12 +31,7 @@ class ProcessId:
 
     def is_alive(self) -> bool:
         """Whether it is this very process that has the number, and it has not ended."""
-        try:
-            process = psutil.Process(self.pid)
-            is_same = abs(process.create_time() - self.started) < _START_TOLERANCE_SECONDS
-            return is_same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
-            return False
+        return is_alive(self.pid, self.started)
 
     def signal(self, *, kill: bool) -> None:
         """Ask it and its group to end, or end it and all it started at once; without effect when it is gone."""

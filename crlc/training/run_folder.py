@@ -85,7 +85,7 @@ class RunFolder:
             nothing = {"epoch": 0, "epochs": 0, "step": 0}
             return {"state": "failed", "message": "interrupted before it began. It can be resumed.", **nothing}
         status = read_json(self.path / "status.json", "status", _VERSION, _ADVICE)
-        if status["state"] in _UNFINISHED and not _is_alive(status["pid"], status["process_started"]):
+        if status["state"] in _UNFINISHED and not is_alive(status["pid"], status["process_started"]):
             return {**status, "state": "failed", "message": "interrupted: its process is gone. It can be resumed."}
         return status
 
@@ -185,7 +185,8 @@ class RunFolder:
         raise NotFoundError(f"The run {self.id} has no result yet. Wait for its first evaluation, or resume it.")
 
 
-def _is_alive(pid: int, started: float) -> bool:
+def is_alive(pid: int, started: float) -> bool:
+    """Whether it is this very process that has the number, and it has not ended."""
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - started) < 1 and process.status() != psutil.STATUS_ZOMBIE
