@@ -27,6 +27,7 @@ _IMAGES_PER_CLUSTER = 10
 
 _LEAST_IMAGES = 40
 _AS_GOOD = 1.25
+_FEWEST, _HIGHEST = 3, 100
 Values = NDArray[np.float64]
 
 
@@ -71,8 +72,8 @@ def suggest_cluster_count(
     """
     if len(features) < _LEAST_IMAGES:
         raise UsageError(f"clusters='auto' needs at least {_LEAST_IMAGES} images; there are {len(features)}.")
-    if most < 3:  # noqa: PLR2004
-        raise UsageError(f"clusters='auto:{most}' is not allowed: the highest number must be at least 3.")
+    if not _FEWEST <= most <= _HIGHEST:
+        raise UsageError(f"clusters='auto:{most}' is not allowed: the highest number must be at least 3, at most 100.")
     rows = np.linspace(0, len(features) - 1, min(len(features), _SAMPLE)).astype(np.int64)
     sample = np.asarray(features[rows], np.float32)
     neighbours = neighbour_graph(sample, min(_NEIGHBOURS, len(sample) - 1)).positions

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import json
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.output import Output, TerminalProgress
 from crlc.cli.train_semi import run_semi, wants_semi
-from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run
+from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run, whole_number
 from crlc.data.dataset import ImageDataset
 from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import UsageError
@@ -21,7 +24,6 @@ from crlc.workspace import Workspace
 if TYPE_CHECKING:
     import torch
 
-    from crlc.training.counting import SuggestedCount
     from crlc.training.distributed import Compute, World
     from crlc.training.images import TrainingImages
     from crlc.training.planning import TrainRequest
@@ -85,7 +87,7 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
     from crlc.training.device import choose_device
     from crlc.training.distributed import joined_world
 
-    if options.devices > 1:
+    if options.devices != 1:
         return _launch_processes(options.devices)
     device = choose_device(options.device)
     with joined_world(device.type) as world:
@@ -109,7 +111,7 @@ def _train_here(
     excluded = excluded_images(dataset)
     images = without(images_of(dataset, dataset.usual_size(), split=options.split), excluded)
     count = _counted(options, dataset, images, workspace, Compute(device, world))
-    clusters = _clusters(options, dataset) if count is None else count.count.suggestion
+    clusters = _clusters(options, dataset) if count is None else count["suggestion"]
     plan = plan_run(_request(options, clusters), images, has_gpu=device.type != "cpu")
     settings = plan.settings
     world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
@@ -125,7 +127,7 @@ def _train_here(
         print(f"Method: {settings.method}: {plan.reason}.", file=sys.stderr)
     extra: dict[str, Any] = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
     if count is not None:
-        extra["cluster_count"] = count.to_json()
+        extra["cluster_count"] = count
     runs = Runs(workspace)
 
     def create() -> str:
@@ -148,11 +150,10 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
     from crlc.training.device import choose_device
     from crlc.training.distributed import Compute, joined_world
     from crlc.training.images import images_of, only
-    from crlc.training.trainer import Extras
     from crlc.workspace.runs import Runs
-    from crlc.workspace.semi_runs import kept_labels
+    from crlc.workspace.semi_runs import kept_beginning
 
-    if options.devices > 1:
+    if options.devices != 1:
         return _launch_processes(options.devices)
     runs = Runs(workspace)
     run = runs.open(options.run)
@@ -169,7 +170,7 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
         world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
         images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), run.ids())
         evaluated = evaluated_images(dataset, settings, description.get("evaluate_split"))
-        extras = Extras(evaluated=evaluated, labels=kept_labels(run))
+        extras = replace(kept_beginning(run), evaluated=evaluated)
         return train_run(run, images, settings, output, Compute(device, world), extras)
 
 
@@ -187,8 +188,8 @@ def _dataset(given: str, workspace: Workspace) -> ImageDataset:
 
 def _counted(
     options: argparse.Namespace, dataset: ImageDataset, images: TrainingImages, workspace: Workspace, compute: Compute
-) -> SuggestedCount | None:
-    """The suggested number of clusters, where it was asked for."""
+) -> dict[str, Any] | None:
+    """The suggested number of clusters with its curve, where it was asked for."""
     from crlc.analysis.cluster_count import MOST_CLUSTERS
     from crlc.training.counting import suggested_count, wants_pixels
     from crlc.training.images import images_of, only
@@ -201,13 +202,17 @@ def _counted(
         size = FROZEN_HEADS.image_size
         compute.world.told_by_first(lambda: store_pixels(dataset, size, workspace))
         images = only(images_of(dataset, size, split=options.split), images.ids)
-    highest = _whole_number("clusters", most) if most else MOST_CLUSTERS
+    highest = whole_number("clusters", most) if most else None
     report = TerminalProgress() if compute.world.is_writer else no_progress
-    found = suggested_count(images, compute.device, most=highest, report=report)
-    if compute.world.is_writer:
+
+    def count() -> str:
+        found = suggested_count(images, compute.device, most=highest or MOST_CLUSTERS, report=report)
         doubt = "" if found.count.clearness > _CLEAR else " There is no clear step in the curve: look at others too."
         print(f"Clusters: {found.count.suggestion} suggested, read from {found.read_from}.{doubt}", file=sys.stderr)
-    return found
+        return json.dumps(found.to_json())
+
+    counted: dict[str, Any] = json.loads(compute.world.told_by_first(count))
+    return counted
 
 
 def _clusters(options: argparse.Namespace, dataset: ImageDataset) -> int | None:
@@ -215,17 +220,11 @@ def _clusters(options: argparse.Namespace, dataset: ImageDataset) -> int | None:
     from crlc.training.presets import DEFAULT_CLUSTERS
 
     if options.clusters is not None:
-        return _whole_number("clusters", options.clusters)
+        return whole_number("clusters", options.clusters)
     if options.preset.startswith("paper-"):
         return None
-    return len(dataset.summary().classes) or DEFAULT_CLUSTERS
-
-
-def _whole_number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"{name}={text!r} is not allowed: it must be a whole number, auto or auto:MOST.") from None
+    classes = len(dataset.summary().classes)
+    return classes if classes > 1 else DEFAULT_CLUSTERS
 
 
 def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
@@ -248,8 +247,17 @@ def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
 
 def _launch_processes(count: int) -> int:
     """The same command in several processes, by torchrun."""
+    if count < 1:
+        raise UsageError(f"devices={count} is not allowed: it must be at least 1.")
     arguments = list(sys.argv[1:])
     place = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
     del arguments[place : place + (1 if "=" in arguments[place] else 2)]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    return subprocess.run([*torchrun, "-m", "crlc", *arguments], check=False).returncode
+    launcher = subprocess.Popen([*torchrun, "-m", "crlc", *arguments])
+
+    def pass_on(*_: object) -> None:
+        launcher.send_signal(signal.SIGTERM)  # it tells the processes, and waits for their checkpoint
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    return launcher.wait()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.output import Output
-from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run
+from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run, whole_number
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
 from crlc.workspace import Workspace
@@ -16,11 +17,28 @@ from crlc.workspace import Workspace
 if TYPE_CHECKING:
     from crlc.training.distributed import Compute
     from crlc.training.run_folder import RunFolder
+    from crlc.training.settings import TrainSettings
     from crlc.workspace.runs import Runs
     from crlc.workspace.semi_runs import SemiPlan
 
 PAPER_PRESETS = "paper-semi"
-_CHANGEABLE = ("epochs", "augment", "implementation", "critic", "backbone")
+_CHANGEABLE = ("epochs", "augment", "critic")
+_OF_THE_PARENT = ("clusters", "split", "backbone", "weights", "neighbours", "frozen", "implementation")
+"""Options that a child has from its parent, whatever is asked for."""
+
+_SHAPE = (
+    "clusters",
+    "subheads",
+    "backbone",
+    "weights",
+    "image_size",
+    "components",
+    "hidden",
+    "frozen",
+    "pairs",
+    "method",
+)
+"""Settings that decide which weights fit."""
 
 
 def wants_semi(options: argparse.Namespace) -> bool:
@@ -33,9 +51,9 @@ def run_semi(
     options: argparse.Namespace, workspace: Workspace, output: Output, dataset: ImageDataset, compute: Compute
 ) -> int:
     """Train a CRLC-semi run."""
-    from crlc.training.images import images_of, only
+    from crlc.training.images import images_of, only, require_enough
     from crlc.workspace.runs import Runs
-    from crlc.workspace.semi_runs import keep_labels
+    from crlc.workspace.semi_runs import keep_beginning
 
     if not options.labels or options.method not in ("auto", "semi"):
         raise UsageError("CRLC-semi needs --method semi, --parent RUN and --labels FILE|workspace|classes:N.")
@@ -44,11 +62,15 @@ def run_semi(
     plan = _plan(options, workspace, dataset, parent, compute)
     changed = {name: getattr(options, name) for name in _CHANGEABLE if getattr(options, name) is not None}
     settings = replace(plan.settings, **changed).with_overrides(options.set)
+    if parent is not None:
+        _require_same_shape(settings, plan.settings)
+    compute.world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
     images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), plan.ids)
     evaluated = evaluated_images(dataset, settings, options.evaluate_split)
     reason = "with labels, from scratch" if parent is None else "with labels, from a parent run"
     if options.dry_run:
         return dry_run(images, settings, compute.device, reason, output)
+    require_enough(images, settings.clusters, compute.world.size)
     names = {str(number): name for number, name in plan.named.by_output().items()}
     more: dict[str, Any] = {"labels": options.labels, "names": names, "evaluate_split": options.evaluate_split}
     if parent is not None:
@@ -58,8 +80,8 @@ def run_semi(
         for note in plan.notes:
             print(f"Note: {note}", file=sys.stderr)
         preset = options.preset if parent is None else "semi"
-        run = runs.create(dataset, images.ids, settings, preset, compute.device.type, **more)
-        keep_labels(run, plan.labels)
+        prepare = partial(keep_beginning, plan=plan)
+        run = runs.create(dataset, images.ids, settings, preset, compute.device.type, prepare=prepare, **more)
         return announced(run, options.announce)
 
     run = runs.open(compute.world.told_by_first(create))
@@ -71,11 +93,22 @@ def _parent(options: argparse.Namespace, runs: Runs, dataset: ImageDataset) -> R
         if options.preset.startswith(PAPER_PRESETS):
             return None
         raise UsageError("CRLC-semi needs --parent RUN, the run to go on from (or a preset paper-semi-...).")
+    given = [name for name in _OF_THE_PARENT if getattr(options, name) not in (None, "")]
+    if given or options.preset != "quick":
+        what = ", ".join(f"--{name}" for name in given) or "--preset"
+        raise UsageError(f"{what} cannot be used with --parent: a child has what its parent has.")
     parent = runs.open(options.parent)
     description = parent.description()
     if runs.dataset_of(description) != dataset:
         raise UsageError(f"parent={parent.id!r} is a run of {description['dataset']!r}, not of {dataset.name!r}.")
     return parent
+
+
+def _require_same_shape(settings: TrainSettings, own: TrainSettings) -> None:
+    changed = [name for name in _SHAPE if getattr(settings, name) != getattr(own, name)]
+    if changed:
+        name = changed[0]
+        raise UsageError(f"{name}={getattr(settings, name)!r} is not allowed: the parent has {getattr(own, name)!r}.")
 
 
 def _plan(
@@ -95,9 +128,10 @@ def _plan(
         return plan_semi(parent, dataset, options.labels, options.seed, excluded)
     if options.preset not in PAPER:
         raise UsageError(f"preset={options.preset!r} is not known. There are: paper-semi-cifar10, paper-semi-cifar100.")
-    settings = PAPER[options.preset]
-    clusters = settings.clusters if options.clusters is None else int(options.clusters)
-    settings = replace(settings, clusters=clusters, seed=options.seed or 0)
+    changed = {name: getattr(options, name) for name in (*_CHANGEABLE, "backbone", "implementation")}
+    changed = {**changed, "seed": options.seed, "clusters": whole_number("clusters", options.clusters)}
+    settings = replace(PAPER[options.preset], **{name: value for name, value in changed.items() if value is not None})
+    settings = settings.with_overrides(options.set)
     size = settings.image_size
     compute.world.told_by_first(lambda: store_pixels(dataset, size, workspace))
     images = without(images_of(dataset, size, split=options.split), excluded)

@@ -14,6 +14,7 @@ from crlc.cli.runs import metric_lines, summary
 from crlc.config import ImportOptions
 from crlc.data.dataset import ImageDataset
 from crlc.data.pixels import stored_sizes
+from crlc.errors import UsageError
 from crlc.files import write_json, writer_lock
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
@@ -30,6 +31,20 @@ if TYPE_CHECKING:
 _FEW_LINES_SECONDS = 5.0
 
 
+def whole_number(name: str, text: str | None) -> int | None:
+    """A number from the command line, where there is one.
+
+    Raises:
+        UsageError: it is not a number.
+    """
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{name}={text!r} is not allowed: it must be a whole number, auto or auto:MOST.") from None
+
+
 def store_pixels(dataset: ImageDataset, size: int, workspace: Workspace) -> None:
     """Have the images at the size that the run wants, decoded now if they are not there yet."""
     if size not in stored_sizes(dataset.folder, complete=True):
@@ -39,9 +54,12 @@ def store_pixels(dataset: ImageDataset, size: int, workspace: Workspace) -> None
 
 def evaluated_images(dataset: ImageDataset, settings: TrainSettings, split: str | None) -> TrainingImages | None:
     """The images of the splits to measure on; none to measure on those trained on."""
-    from crlc.training.images import images_of
+    from crlc.training.images import images_of, without
+    from crlc.workspace.annotations import excluded_images
 
-    return None if split is None else images_of(dataset, settings.image_size, split=split)
+    if split is None:
+        return None
+    return without(images_of(dataset, settings.image_size, split=split), excluded_images(dataset))
 
 
 def announced(run: RunFolder, file: Path | None) -> str:

@@ -73,10 +73,12 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             UsageError: the images or settings cannot be used.
         """
-        with tempfile.TemporaryDirectory(prefix="crlc-") as place:
+        with tempfile.TemporaryDirectory(prefix="crlc-", ignore_cleanup_errors=True) as place:
             images = self._read(X, Path(place), (self.settings or {}).get("image_size"))
             device = choose_device(self.device)
-            self.settings_ = self._settings(images, device)
+            self.settings_ = self._settings(images, device, own_size=not isinstance(X, (str, PathLike)))
+            if self.settings_.image_size != images.size:
+                images = self._read(X, Path(place), self.settings_.image_size)
             folder = RunFolder(Path(place, "run"))
             folder.path.mkdir()
             trainer = Trainer(images, self.settings_, folder, Compute(device))
@@ -134,7 +136,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _look(self, X: Images) -> Assignments:  # noqa: N803
         check_is_fitted(self)
-        with tempfile.TemporaryDirectory(prefix="crlc-") as place:
+        with tempfile.TemporaryDirectory(prefix="crlc-", ignore_cleanup_errors=True) as place:
             size = self.settings_.image_size
             images = self._read(X, Path(place), size)
             if images.size != size:
@@ -146,10 +148,10 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         inputs = ImageInputs(images, RECIPES["none"], device)
         return assign(self.network_.to(device), inputs, images.ids, self.subhead_)
 
-    def _settings(self, images: TrainingImages, device: torch.device) -> TrainSettings:
+    def _settings(self, images: TrainingImages, device: torch.device, *, own_size: bool) -> TrainSettings:
         seed = int(np.random.default_rng().integers(2**31)) if self.random_state is None else int(self.random_state)
         chosen: dict[str, Any] = {**_plain(self.settings or {}), "clusters": int(self.n_clusters), "seed": seed}
-        if chosen.setdefault("image_size", images.size) != images.size:
+        if own_size and chosen.setdefault("image_size", images.size) != images.size:
             raise UsageError(
                 f"settings image_size={chosen['image_size']} does not fit images of {images.size} px. Leave it out."
             )
@@ -174,7 +176,7 @@ class CRLC(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
             from crlc.config import ImportOptions
 
             dataset, report = Workspace(place / "workspace").import_dataset(str(X), options=ImportOptions(size=size))
-            return images_of(dataset, report.sizes[0])
+            return images_of(dataset, size or report.sizes[0])
         pixels = np.asarray(X)
         if pixels.ndim == _GREY_DIMENSIONS:
             pixels = pixels[..., None].repeat(3, axis=3)

@@ -46,13 +46,6 @@ class ClusteringHead(nn.Module):
         hidden = functional.relu(torch.baddbmm(self.first_bias, rows, self.first_weight))
         return torch.baddbmm(self.second_bias, hidden, self.second_weight)
 
-    @torch.no_grad()
-    def reorder(self, orders: Tensor) -> None:
-        """Let output c of each subhead be what output `orders[s, c]` was, (S, C)."""
-        width = self.second_weight.shape[1]
-        self.second_weight.copy_(self.second_weight.gather(2, orders[:, None, :].expand(-1, width, -1)))
-        self.second_bias.copy_(self.second_bias.gather(2, orders[:, None, :]))
-
 
 def initialise(weight: Tensor, inputs: int) -> None:
     """Kaiming-uniform with ReLU gain, the last layer included.

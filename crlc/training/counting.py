@@ -77,8 +77,8 @@ def suggested_count(
     settings = replace(FROZEN_HEADS, image_size=images.size)
     built = build_network(settings, len(few))
     built.network.to(device)
-    with tempfile.TemporaryDirectory() as place:
-        vectors = frozen_inputs(built, few, settings, Path(place), fit=True, report=report).vectors
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        vectors = frozen_inputs(built, few, settings, Path(place, "vectors.npy"), fit=True, report=report).vectors
         count = suggest_cluster_count(vectors, most=most, seed=seed, report=report)
     return SuggestedCount(count, "features of the default pretrained backbone")
 

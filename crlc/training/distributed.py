@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from crlc.data.augment import Share
+from crlc.errors import CrlcError, UsageError
 
 _PATIENCE = timedelta(minutes=30)
 
@@ -68,9 +69,19 @@ class World:
 
     def told_by_first(self, action: Callable[[], str | None]) -> str:
         """Let the first process do what must be done once; the others wait, and learn what it gives."""
-        told = [action() if self.is_writer else None]
-        if self.size > 1:
-            dist.broadcast_object_list(told)
+        if self.size == 1:
+            return action() or ""
+        told: list[str | None] = [None, None]
+        if self.is_writer:
+            try:
+                told[0] = action()
+            except CrlcError as error:
+                told[1] = str(error)
+                dist.broadcast_object_list(told)
+                raise
+        dist.broadcast_object_list(told)
+        if told[1] is not None and not self.is_writer:
+            raise CrlcError(told[1])
         return told[0] or ""
 
     @staticmethod
@@ -97,8 +108,13 @@ def joined_world(device: str) -> Iterator[World]:
         yield ALONE
         return
     backend = "nccl" if device == "cuda" else "gloo"
+    if device == "mps":
+        raise UsageError("device='mps' cannot be shared by several processes. Use --device cpu, or one process.")
     if backend == "nccl":
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        own, there = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+        if own >= there:
+            raise UsageError(f"devices={own + 1} is not allowed: this computer has {there} GPUs.")
+        torch.cuda.set_device(own)
     dist.init_process_group(backend, timeout=_PATIENCE)
     try:
         yield World(dist.get_rank(), dist.get_world_size())
@@ -110,10 +126,11 @@ def share_batch_norms(network: nn.Module, world: World) -> None:
     """Let the batch norms of a network see the batches of all processes. Before an optimiser knows its weights."""
     if world.size == 1:
         return
-    on_gpu = next(network.parameters()).is_cuda
-    convert: Callable[[nn.Module], nn.Module] = nn.SyncBatchNorm.convert_sync_batchnorm
+    from timm.layers import convert_sync_batchnorm  # torch's own loses the activation in timm's batch norms
+
+    convert = convert_sync_batchnorm if next(network.parameters()).is_cuda else _with_summed_norms
     for name, child in network.named_children():
-        setattr(network, name, convert(child) if on_gpu else _with_summed_norms(child))
+        setattr(network, name, convert(child))
 
 
 def share_gradients(network: nn.Module, world: World) -> nn.Module:
@@ -127,10 +144,22 @@ def share_gradients(network: nn.Module, world: World) -> nn.Module:
 class SummedBatchNorm2d(nn.BatchNorm2d):
     """Batch norm over the batches of all processes, for CPUs: torch's own refuses them."""
 
+    def __init__(self, like: nn.BatchNorm2d) -> None:
+        """Take over weights and statistics; also what timm's batch norms do afterwards."""
+        super().__init__(like.num_features, like.eps, like.momentum, like.affine)
+        self.to(like.weight)
+        self.load_state_dict({name: value for name, value in like.state_dict().items() if name in self.state_dict()})
+        self.train(like.training)
+        self._after = [getattr(like, name) for name in ("drop", "act") if hasattr(like, name)]
+
     def forward(self, input: Tensor) -> Tensor:
         """(B, C, H, W) to the same."""
-        if not self.training:
-            return super().forward(input)
+        output = self._normalised(input) if self.training else super().forward(input)
+        for module in self._after:
+            output = module(output)
+        return output
+
+    def _normalised(self, input: Tensor) -> Tensor:
         count = input.numel() // input.shape[1] * dist.get_world_size()
         over = (0, 2, 3)
         mean: Tensor = _Sum.apply(input.sum(dim=over)) / count
@@ -164,11 +193,8 @@ class _Sum(torch.autograd.Function):
 
 def _with_summed_norms(network: nn.Module) -> nn.Module:
     for name, child in network.named_children():
-        if type(child) is nn.BatchNorm2d:
-            summed = SummedBatchNorm2d(child.num_features, child.eps, child.momentum, child.affine)
-            summed.to(child.weight)
-            summed.load_state_dict(child.state_dict())
-            setattr(network, name, summed)
+        if isinstance(child, nn.BatchNorm2d):
+            setattr(network, name, SummedBatchNorm2d(child))
         else:
             _with_summed_norms(child)
     return network

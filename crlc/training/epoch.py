@@ -61,9 +61,8 @@ class EpochTotals:
         """The subhead with the lowest clustering loss: it speaks for the model. Classes have no say in it."""
         return int(self._sums["clustering"][: self._comparable].argmin())
 
-    def metrics(self) -> dict[str, float | int]:
-        """The epoch in numbers; those of the C-head are the speaking subhead's unless they say mean."""
-        best = self.best_subhead()
+    def metrics(self, best: int) -> dict[str, float | int]:
+        """The epoch in numbers; those of the C-head are the speaking subhead's, `best`, unless they say mean."""
         steps, cluster_steps = self._sums["steps"].clamp_min(1), self._sums["cluster_steps"].clamp_min(1)
         means = {name: self._sums[name] / steps for name in ("total", "feature", "feature_bound")}
         means |= {name: self._sums[name] / cluster_steps for name in (*_CLUSTER_TERMS, "probability_bound")}

@@ -16,7 +16,7 @@ from crlc.training.images import TrainingImages, at_positions
 from crlc.training.materials import build_network
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
-from crlc.training.stages import stages_of
+from crlc.training.stages import Stage, stages_of
 from crlc.training.trainer import Trainer
 
 _WARM_UP_STEPS = 2
@@ -29,15 +29,17 @@ _FORWARD_SHARE = 0.2
 
 def estimated_seconds(images: TrainingImages, settings: TrainSettings, device: torch.device) -> float:
     """Seconds for the whole run: its stages, the looks at the clusters, and features that are not kept yet."""
-    total = sum(_stage_seconds(images, stage.settings, device) for stage in stages_of(settings))
+    total = sum(_stage_seconds(images, stage, device) for stage in stages_of(settings))
     return total + (_feature_seconds(images, settings, device) if settings.frozen else 0.0)
 
 
-def _stage_seconds(images: TrainingImages, settings: TrainSettings, device: torch.device) -> float:
+def _stage_seconds(images: TrainingImages, stage: Stage, device: torch.device) -> float:
     """One stage alone, timed on few images: the time of a step does not depend on how many there are."""
-    few = at_positions(images, np.arange(min(len(images), max(settings.batch_size, 2 * settings.clusters))))
-    alone = replace(settings, pretrain_epochs=0, finetune_epochs=0, epochs=_ENDLESS, evaluations=1, log_steps=_ENDLESS)
-    with tempfile.TemporaryDirectory() as place:
+    settings = replace(stage.settings, pretrain_epochs=0, finetune_epochs=0, frozen=stage.on_features)
+    usable = np.arange(len(images)) if images.clusterable is None else np.flatnonzero(images.clusterable)
+    few = at_positions(images, usable[: max(settings.batch_size, 2 * settings.clusters)])
+    alone = replace(settings, epochs=_ENDLESS, evaluations=1, log_steps=_ENDLESS)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         folder = RunFolder(Path(place, "trial"))
         folder.path.mkdir()
         trial = Trainer(few, alone, folder, Compute(device))

@@ -30,6 +30,7 @@ _SHARD = 4096
 _CHUNK = 4096
 _BATCHES_AHEAD = 4
 _VERSION_BITS = 20
+_LARGEST = torch.finfo(torch.float16).max
 
 
 class FeatureCache:
@@ -124,6 +125,9 @@ def backbone_features(
         world: each process computes a part.
     """
     folder = (images.features or fallback) / f"{identity}-{images.size}"
+    if world.is_writer:
+        _merge_parts(folder)  # of processes that were cut off
+    world.wait()
     cache = FeatureCache(folder)
     missing = np.flatnonzero(~cache.has(keys_of(images)))
     if len(missing):
@@ -134,7 +138,7 @@ def backbone_features(
         world.wait()
         if world.size > 1:
             if world.is_writer:
-                _merge_parts(folder, world.size)
+                _merge_parts(folder)
             world.wait()
         cache = FeatureCache(folder)
     return BackboneFeatures(cache, images)
@@ -154,17 +158,22 @@ def _compute(
     stage = Stage("Computing features", len(positions), report)
     vectors: list[NDArray[np.float16]] = []
     begin = done = 0
-    for pixels in _read_ahead(images, positions):
-        batch = to_images(pixels.to(device, non_blocking=True))
-        vectors.append(network.backbone_vectors(batch).to(torch.float16).cpu().numpy())
-        done += len(pixels)
-        stage.advance(len(pixels))
-        if done - begin >= _SHARD or done == len(positions):
+    try:
+        for pixels in _read_ahead(images, positions):
+            batch = to_images(pixels.to(device, non_blocking=True))
+            found = network.backbone_vectors(batch).clamp(-_LARGEST, _LARGEST)
+            vectors.append(found.to(torch.float16).cpu().numpy())
+            done += len(pixels)
+            if done - begin >= _SHARD:
+                cache.add(keys[positions[begin:done]], np.concatenate(vectors))
+                vectors.clear()
+                begin = done
+            stage.advance(len(pixels))
+    finally:  # whoever stops it finds again what was computed
+        if vectors:
             cache.add(keys[positions[begin:done]], np.concatenate(vectors))
-            vectors.clear()
-            begin = done
+        network.train(was_training)
     stage.finish()
-    network.train(was_training)
 
 
 def _read_ahead(images: TrainingImages, positions: NDArray[np.int64]) -> Iterator[Tensor]:
@@ -200,11 +209,12 @@ def _read_ahead(images: TrainingImages, positions: NDArray[np.int64]) -> Iterato
         reader.join()
 
 
-def _merge_parts(folder: Path, parts: int) -> None:
+def _merge_parts(folder: Path) -> None:
     """Take the shards of all processes into one cache."""
-    cache = FeatureCache(folder)
-    for rank in range(parts):
-        part = folder / f"part-{rank}"
+    parts = sorted(folder.glob("part-*"))
+    cache = FeatureCache(folder) if parts else None
+    for part in parts:
+        assert cache is not None
         for keys_file in sorted(part.glob("*.keys.npy")):
             vectors_file = keys_file.with_name(keys_file.name.replace(".keys", ""))
             cache.add(np.load(keys_file, allow_pickle=False), np.load(vectors_file, allow_pickle=False))

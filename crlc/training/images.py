@@ -109,6 +109,8 @@ def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
     Raises:
         UsageError: some are not there any more.
     """
+    if not len(images.ids):
+        raise UsageError("The images of this run are not in the data set any more. Train again.")
     places = np.searchsorted(images.ids, ids)
     missing = int((places >= len(images.ids)).sum() + (images.ids[np.minimum(places, len(images) - 1)] != ids).sum())
     if missing:
@@ -133,12 +135,14 @@ def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:
     return TrainingImages(np.arange(1, len(pixels) + 1), pixels.shape[1], lambda ids: pixels[ids - 1])
 
 
-def require_enough(images: TrainingImages, clusters: int) -> None:
+def require_enough(images: TrainingImages, clusters: int, processes: int = 1) -> None:
     """Refuse what cannot be clustered.
 
     Raises:
-        UsageError: fewer than two images, or fewer than clusters.
+        UsageError: fewer than two images, or fewer than clusters or processes.
     """
+    if len(images) < processes:
+        raise UsageError(f"devices={processes} is not allowed: there are only {len(images)} images.")
     count = len(images) if images.clusterable is None else int(images.clusterable.sum())
     if count < LEAST_IMAGES:
         raise UsageError(f"Training needs at least {LEAST_IMAGES} readable images to cluster; there are {count}.")

@@ -54,12 +54,18 @@ def build_network(settings: TrainSettings, images: int | None = None, *, compone
     return BuiltNetwork(network, backbone.identity)
 
 
+def components_in(state: dict[str, torch.Tensor] | None) -> int | None:
+    """How many components the projection in a network's state has; none where there is none."""
+    components = None if state is None else state.get("projection.components")
+    return None if components is None else int(components.shape[1])
+
+
 def network_of(state: dict[str, object], settings: TrainSettings) -> CrlcNetwork:
     """The network that a checkpoint's state belongs to, with that state."""
     learned: dict[str, torch.Tensor] = state["network"]  # type: ignore[assignment]
-    projection = learned.get("projection.components")
-    without = replace(settings, components=0) if projection is None and settings.frozen else settings
-    network = build_network(without, components=None if projection is None else projection.shape[1]).network
+    components = components_in(learned)
+    without = replace(settings, components=0) if components is None and settings.frozen else settings
+    network = build_network(without, components=components).network
     network.load_learned_state(learned)
     return network
 
@@ -68,7 +74,7 @@ def frozen_inputs(
     built: BuiltNetwork,
     images: TrainingImages,
     settings: TrainSettings,
-    folder: Path,
+    file: Path,
     *,
     fit: bool,
     report: ProgressCallback = no_progress,
@@ -80,17 +86,16 @@ def frozen_inputs(
         built: the network and the name of its weights.
         images: of which vectors are wanted.
         settings: of the run.
-        folder: the run's.
+        file: where to put them; features without another place go beside it.
         fit: whether the projection is to be learned from these images.
         report: told how far the backbone is.
         world: the processes at work.
     """
     network = built.network
-    features = backbone_features(network, images, built.identity, folder / "features", report=report, world=world)
+    features = backbone_features(network, images, built.identity, file.parent / "features", report=report, world=world)
     projection = network.projection
     if fit and isinstance(projection, Projection) and not projection.is_fitted:
         projection.fit(features.chunks)
-    file = folder / f"vectors-{len(images)}.npy"
     if world.is_writer:
         _write_vectors(network, features, file)
     world.wait()

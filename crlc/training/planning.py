@@ -8,11 +8,13 @@ from typing import Any
 
 from crlc.data.augment import suitable_recipe
 from crlc.errors import UsageError
+from crlc.model.pretrained import load_pretrained
 from crlc.training.images import TrainingImages
 from crlc.training.presets import AUTO, Circumstances, chosen_method, preset
-from crlc.training.settings import SCRATCH_NAMES, TrainSettings
+from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
 
 _SAMPLED = 64
+_IMAGENET_SIZE = 224
 
 
 @dataclass(frozen=True)
@@ -56,15 +58,41 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
         len(images), images.size, glyphs, has_gpu, method, request.frozen, request.backbone, request.weights
     )
     settings = preset(request.preset, around)
-    named: dict[str, Any] = dict(request.named)
+    named: dict[str, Any] = {**_input_size(request, settings), **request.named}
     if request.backbone is not None:
         named["backbone"] = request.backbone
     if request.weights:
         named["weights"] = request.weights
     if request.frozen is not None and settings.method != "end-to-end":
         named["frozen"] = request.frozen
+    _require_used(request, settings)
     settings = replace(settings, **named)
     return Plan(settings.with_overrides(request.assignments), reason)
+
+
+def _input_size(request: TrainRequest, settings: TrainSettings) -> dict[str, int]:
+    """The size that a named pretrained backbone is usually fed with, where a run is at liberty to choose."""
+    if request.preset.startswith("paper-") or settings.pairs != NEIGHBOURS:
+        return {}
+    if request.weights:
+        return {"image_size": _IMAGENET_SIZE}
+    if request.backbone is None or request.backbone in (*SCRATCH_NAMES, DEFAULT_BACKBONE):
+        return {}
+    return {"image_size": load_pretrained(request.backbone).image_size}
+
+
+def _require_used(request: TrainRequest, settings: TrainSettings) -> None:
+    """Refuse what was asked for and would do nothing."""
+    if request.method not in (AUTO, settings.method):
+        raise UsageError(f"method={request.method!r} is not allowed: the preset {request.preset} is {settings.method}.")
+    if request.frozen and settings.pairs != NEIGHBOURS:
+        raise UsageError("frozen=True is only for pairs of neighbours: choose --method two-stage.")
+    if "neighbours" in request.named and settings.pairs != NEIGHBOURS:
+        raise UsageError("neighbours are only used by --method two-stage.")
+    if "augment" in request.named and settings.frozen and not settings.finetune_epochs and request.frozen is not False:
+        raise UsageError(
+            "augment does nothing while the backbone is frozen: choose --finetune, or --method end-to-end."
+        )
 
 
 def _method(request: TrainRequest, *, glyphs: bool, image_size: int, has_gpu: bool) -> tuple[str, str]:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crlc.analysis.agreement import contingency
-from crlc.model import CrlcNetwork
 from crlc.model.heads import initialise
 from crlc.training.batches import LabelledImages
+from crlc.training.randomness import generator_for
 from crlc.training.settings import TrainSettings
 
 _SEMI_SHARE = 4
@@ -106,20 +106,24 @@ def _aligned(
     return np.asarray(order, np.int64)
 
 
-def begin_from(network: CrlcNetwork, parent: dict[str, Tensor], named: NamedOutputs) -> None:
-    """Give a network its parent's weights, its outputs in their new order, and new outputs for names too many."""
-    state = dict(parent)
-    width, clusters = state["c_head.second_weight"].shape[1:]
+def first_weights(parent: dict[str, Tensor], named: NamedOutputs, seed: int) -> dict[str, Tensor]:
+    """A parent's weights with its outputs in their new order, and new outputs for names too many."""
+    weight, bias = parent["c_head.second_weight"], parent["c_head.second_bias"]
+    subheads, width, clusters = weight.shape
     added = named.clusters - clusters
     if added:
-        fresh = torch.empty(len(named.orders), width, added)
-        initialise(fresh, width)
-        like = state["c_head.second_weight"]
-        state["c_head.second_weight"] = torch.cat([like, fresh.to(like)], dim=2)
-        bias = state["c_head.second_bias"]
-        state["c_head.second_bias"] = torch.cat([bias, bias.new_zeros(*bias.shape[:2], added)], dim=2)
-    network.load_learned_state(state)
-    network.c_head.reorder(torch.from_numpy(named.orders).to(network.mean.device))
+        fresh = torch.empty(subheads, width, added)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(generator_for(seed, "added outputs").initial_seed())
+            initialise(fresh, width)
+        weight = torch.cat([weight, fresh.to(weight)], dim=2)
+        bias = torch.cat([bias, bias.new_zeros(subheads, 1, added)], dim=2)
+    orders = torch.from_numpy(named.orders).to(weight.device)[:, None, :]
+    return {
+        **parent,
+        "c_head.second_weight": weight.gather(2, orders.expand(-1, width, -1)),
+        "c_head.second_bias": bias.gather(2, orders),
+    }
 
 
 def labelled_images(positions: NDArray[np.int64], names: list[str], named: NamedOutputs) -> LabelledImages:
@@ -129,7 +133,9 @@ def labelled_images(positions: NDArray[np.int64], names: list[str], named: Named
 
 
 def semi_settings(parent: TrainSettings, clusters: int, images: int) -> TrainSettings:
-    """The settings of a run that goes on from a parent's, gently and for a shorter time."""
+    """The settings of a run that goes on from a parent's: gently and for a shorter time, once."""
+    if parent.method == "semi":
+        return replace(parent, clusters=clusters)
     steps_per_epoch = max(1, images // min(parent.batch_size, images))
     epochs = max(parent.epochs // _SEMI_SHARE, -(-_LEAST_STEPS // steps_per_epoch))
     return replace(

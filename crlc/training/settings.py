@@ -199,6 +199,8 @@ class TrainSettings:
             raise UsageError("implementation='memory-bank' is only for pairs of views: choose simclr, or end-to-end.")
         if self.frozen and self.pairs == VIEWS:
             raise UsageError("frozen=True is only for pairs of neighbours: choose method=two-stage.")
+        if self.frozen and self.pretrain_epochs:
+            raise UsageError("pretrain_epochs is not allowed with frozen=True: a frozen backbone is not trained first.")
         if self.finetune_epochs and not self.frozen:
             raise UsageError("finetune_epochs is only for frozen=True: without it the backbone is trained anyway.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -59,17 +60,23 @@ class StageInputs:
             report: told how far the backbone is, where its vectors are computed.
             fresh: whether the run begins here: then a projection is learned if none came with the weights.
         """
-        self.current = self._make(self._images, stage, report, fit=fresh)
+        self.current = self._make(self._images, stage, report, "trained", fit=fresh)
         if self._evaluated_images is not None:
-            inputs = self._make(self._evaluated_images, stage, report, fit=False)
+            inputs = self._make(self._evaluated_images, stage, report, "evaluated", fit=False)
             self.evaluated = (self._evaluated_images, inputs)
         return self.current
 
-    def _make(self, images: TrainingImages, stage: Stage, report: ProgressCallback, *, fit: bool) -> Inputs:
+    def _make(self, images: TrainingImages, stage: Stage, report: ProgressCallback, role: str, *, fit: bool) -> Inputs:
         if not stage.on_features:
             return ImageInputs(images, RECIPES[self.recipe_name], self._compute.device, self._compute.dtype)
         return frozen_inputs(
-            self._built, images, self._settings, self._folder, fit=fit, report=report, world=self._compute.world
+            self._built,
+            images,
+            self._settings,
+            self._folder / f"vectors-{role}.npy",
+            fit=fit,
+            report=report,
+            world=self._compute.world,
         )
 
     def neighbours(
@@ -77,7 +84,7 @@ class StageInputs:
     ) -> NDArray[np.int64]:
         """The neighbours of every image: sought once in a run, by the features as they are then."""
         file = self._folder / "neighbours.npy"
-        if not file.exists():
+        if self._compute.world.agreed(not file.exists()):
             if self._compute.world.is_writer:
                 self._find(look, stage, file, report)
             elif not stage.on_features:
@@ -99,4 +106,5 @@ class StageInputs:
     def clean_up(self) -> None:
         """Delete what only training needed: the vectors can be made again from the data set's features."""
         for file in self._folder.glob("vectors-*.npy"):
-            file.unlink(missing_ok=True)
+            with suppress(OSError):  # where a file that is mapped cannot be deleted, it stays
+                file.unlink()

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, UsageError
 from crlc.memory_bank import MemoryBank
-from crlc.model import CrlcNetwork
 from crlc.progress import Progress
 from crlc.training.assign import Assignments, assign
 from crlc.training.batches import BatchMaker, LabelledImages
@@ -26,7 +27,7 @@ from crlc.training.health import shrunk_batch, warnings_of
 from crlc.training.images import TrainingImages, require_enough
 from crlc.training.inputs import Inputs
 from crlc.training.journal import Journal, Length, Listener
-from crlc.training.materials import build_network
+from crlc.training.materials import build_network, components_in
 from crlc.training.optimiser import make_optimiser
 from crlc.training.randomness import generator_for
 from crlc.training.run_folder import RunFolder
@@ -38,6 +39,7 @@ from crlc.training.stages import stages_of
 from crlc.training.steps import Batch, StepOutcome, bank_step, pair_step
 
 _EVALUATED_IMAGES = 10_000
+_NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _LOOK_FOR_STOP_ON_GPU = 10
 
 
@@ -59,8 +61,8 @@ class Extras:
     labels: LabelledImages | None = None
     """What a person said of some images, for CRLC-semi."""
 
-    start: Callable[[CrlcNetwork], None] | None = None
-    """Gives the network its first weights, for a run that goes on from another."""
+    first_weights: dict[str, Tensor] | None = None
+    """For a run that goes on from another."""
 
 
 class Trainer:
@@ -88,7 +90,7 @@ class Trainer:
         Raises:
             UsageError: too few images for the clusters.
         """
-        require_enough(images, settings.clusters)
+        require_enough(images, settings.clusters, compute.world.size)
         self.images, self.settings, self.folder = images, settings, folder
         self.device, self.world = device, world = compute.device, compute.world
         extras = extras or Extras()
@@ -99,9 +101,12 @@ class Trainer:
         epochs = sum(stage.settings.epochs for stage in self.stages)
         self.length = Length(batch_size, max(1, len(images) // batch_size), epochs)
         self.journal = Journal(folder, self.length, compute, listener or Listener())
-        self._built = build_network(settings, len(images))
+        saved = load_checkpoint(folder.checkpoint_file, device) if folder.checkpoint_file.exists() else None
+        known = saved["network"] if saved is not None else extras.first_weights
+        self._built = build_network(settings, len(images), components=components_in(known))
         self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
-        share_batch_norms(self.network, world)
+        if not all(stage.on_features for stage in self.stages):
+            share_batch_norms(self.network, world)
         self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
         self.step, self.subhead, self.subhead_by_loss = 0, 0, 0
         self._stage_number = -1
@@ -109,14 +114,13 @@ class Trainer:
         half = torch.bfloat16 if wide else torch.float16
         self._autocast = torch.autocast(device.type, dtype=half, enabled=device.type == "cuda")
         self._scaler = torch.amp.GradScaler(device.type, enabled=half == torch.float16)
-        self._saved: dict[str, Any] | None = None
-        if folder.checkpoint_file.exists():
-            self._restore()
-        else:
-            if extras.start is not None:
-                extras.start(self.network)
-            if world.is_writer:
-                folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
+        self._saved = saved
+        if known is not None:
+            self.network.load_learned_state(known)
+        if saved is not None:
+            self._restore(saved)
+        elif world.is_writer:
+            folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
 
     def request_stop(self, *_: object) -> None:
         """Stop after this step; also a signal handler."""
@@ -147,7 +151,7 @@ class Trainer:
         except TrainingError:
             raise
         except Exception as error:
-            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(str(error)):
                 advice = "Train again with a smaller one of --set batch_size, --set image_size or --backbone"
                 raise self._failed(f"memory ran out. {advice}") from error
             self.journal.status("failed", self.step, message=str(error))
@@ -174,6 +178,8 @@ class Trainer:
             neighbours = self._inputs.neighbours(self._look_at_all, self.stage, self._prepared)
         self._batches = BatchMaker(inputs, self.images, self.stage.settings, self.length.batch_size, self.world)
         self._batches.neighbours, self._batches.labels = neighbours, self._labels
+        # Without a loss of its own the C-head must not shrink by weight decay alone.
+        self.network.c_head.requires_grad_(self.stage.settings.clustering_weight > 0)
         self._optimiser = make_optimiser(self.network, self.stage.settings)
         self._bank = self._make_bank()
         self._model = share_gradients(self.network, self.world)
@@ -188,9 +194,10 @@ class Trainer:
             self._write_beginning(number)
 
     def _prepared(self, progress: Progress) -> None:
-        """Pass on how far a preparation is; it may be stopped as well."""
+        """Pass on how far a preparation is; it may be stopped as well, unless other processes wait for this one."""
         self.journal.preparation(progress, self.step)
-        if self._stop_requested or (self.world.is_writer and self.folder.stop_asked()):
+        wanted = self._stop_requested or (self.world.is_writer and self.folder.stop_asked())
+        if wanted and self.world.size == 1:
             raise _StoppedEarlyError
 
     def _write_beginning(self, number: int) -> None:
@@ -256,7 +263,8 @@ class Trainer:
 
     def _require_finite(self, loss: Tensor) -> None:
         # On a GPU the look costs a wait for it, so it is not taken at every step.
-        looked_at = self.device.type == "cpu" or (self.step + 1) % self.settings.log_steps == 0
+        told = (self.step + 1) % self.settings.log_steps == 0 or (self.step + 1) % self.length.steps_per_epoch == 0
+        looked_at = self.device.type == "cpu" or told
         if looked_at and not math.isfinite(float(loss.detach())):
             raise self._failed(
                 f"the loss is not a number at step {self.step}. "
@@ -275,19 +283,21 @@ class Trainer:
         return self.world.agreed(self._stop_requested or (self.world.is_writer and self.folder.stop_asked()))
 
     def _end_epoch(self, rate: float) -> None:
-        metrics: dict[str, Any] = self._totals.metrics()
+        epoch, epochs = self.length.epoch_of(self.step), self.length.epochs
+        every = max(1, epochs // self.settings.evaluations)
+        looks = self.stage.finds_clusters and epoch % every == 0 and epoch < epochs
+        self.subhead_by_loss = self._totals.best_subhead()
+        if looks or self._batches.neighbours is None:
+            self._choose_subhead()
+        metrics: dict[str, Any] = self._totals.metrics(self.subhead)
         if not self.stage.settings.feature_weight:
             metrics["feature"] = metrics["feature_bound"] = None  # not computed, which is not the same as zero
         if self._labels is None:
             metrics["labels"] = None
         if not self.stage.finds_clusters:
             metrics["cluster_information"] = None  # the C-head is not trained yet
-        self.subhead = self.subhead_by_loss = int(metrics["subhead"])
-        epoch, epochs = self.length.epoch_of(self.step), self.length.epochs
         metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
-        every = max(1, epochs // self.settings.evaluations)
-        if self.stage.finds_clusters and epoch % every == 0 and epoch < epochs:
-            self._choose_subhead()
+        if looks:
             metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))
         self.journal.record("epoch", self.step, learning_rate=rate, **metrics)
 
@@ -308,16 +318,24 @@ class Trainer:
         if self.world.is_writer:
             self.folder.publish_result(place, {**facts, "final": final})
         if self._inputs.evaluated is not None:
-            images, inputs = self._inputs.evaluated
-            seen = assign(self.network, inputs, images.ids, self.subhead)
-            return measured(seen, images.classes, final=final)
+            return self._measure_others(*self._inputs.evaluated, most, final=final)
         classes = self.images.classes
         if classes is not None and positions is not None:
             classes = classes[positions]
         return measured(seen, classes, final=final)
 
+    def _measure_others(
+        self, images: TrainingImages, inputs: Inputs, most: int | None, *, final: bool
+    ) -> dict[str, Any]:
+        """Measure on images that were not trained on; their rows are not kept."""
+        positions = np.linspace(0, len(images) - 1, min(len(images), most or len(images))).astype(np.int64)
+        with tempfile.TemporaryDirectory(dir=self.folder.path, ignore_cleanup_errors=True) as place:
+            seen = assign(self.network, inputs, images.ids, self.subhead, positions=positions, folder=Path(place))
+            return measured(seen, None if images.classes is None else images.classes[positions], final=final)
+
     def _choose_subhead(self) -> None:
-        """By the loss of the epoch, which is done already; or by the neighbours, where there are any."""
+        """By the loss of the last epoch; or by the neighbours, where there are any."""
+        self.subhead = self.subhead_by_loss
         if self._batches.neighbours is not None:
             uneven = self.settings.uneven
             self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours, uneven)
@@ -332,7 +350,9 @@ class Trainer:
         self._enter_last_stage()
         self._choose_subhead()
         self._save()  # before the last line: cut off from here on, a resumed run writes that line again
-        self.journal.record("end", self.step, **self._evaluate(None, final=True), subhead=self.subhead)
+        last = self._totals.metrics(self.subhead)
+        meters = {name: last[name] for name in ("cluster_information", "clusters_found", "largest_share", "subhead")}
+        self.journal.record("end", self.step, **meters, **self._evaluate(None, final=True))
         if self.world.is_writer:
             self._inputs.clean_up()
         self.journal.status("finished", self.step)
@@ -349,7 +369,8 @@ class Trainer:
     def _keep_up(self) -> None:
         # Processes look at clocks of their own: the first one's decides.
         due = time.monotonic() - self._last_checkpoint >= self.settings.checkpoint_seconds
-        if self.world.agreed(self.world.is_writer and due):
+        ends = self.step == self._stage_begin + self.stage.settings.epochs * self.length.steps_per_epoch
+        if self.world.agreed(self.world.is_writer and due) or ends:
             self._save()
         self.journal.heartbeat(self.step)
 
@@ -361,8 +382,10 @@ class Trainer:
             "bank": None if self._bank is None else self._bank.state_dict(),
             "totals": self._totals.state_dict(),
             "step": self.step,
+            "batch_size": self.length.batch_size,
             "stage": self._stage_number,
             "subhead": self.subhead,
+            "subhead_by_loss": self.subhead_by_loss,
             "latest": self.journal.latest,
             "seconds": self.journal.seconds,
             "metrics_length": self.folder.flush_metrics(),
@@ -384,12 +407,14 @@ class Trainer:
             save_checkpoint(self.folder.checkpoint_file, self._state())
         self._last_checkpoint = time.monotonic()
 
-    def _restore(self) -> None:
-        state = load_checkpoint(self.folder.checkpoint_file, self.device)
-        self.network.load_learned_state(state["network"])
+    def _restore(self, state: dict[str, Any]) -> None:
+        if state["batch_size"] != self.length.batch_size:
+            raise UsageError(
+                f"{self.folder.id} was trained with batches of {state['batch_size']}, now they would be of "
+                f"{self.length.batch_size}. Resume it with as many processes as before."
+            )
         self._scaler.load_state_dict(state["scaler"])
-        self.step, self.subhead = state["step"], state["subhead"]
+        self.step, self.subhead, self.subhead_by_loss = state["step"], state["subhead"], state["subhead_by_loss"]
         self.journal.latest, self.journal.seconds = state["latest"], state["seconds"]
-        self._saved = state
         if self.world.is_writer:
             self.folder.cut_metrics(state["metrics_length"])

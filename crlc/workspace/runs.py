@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import platform
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -63,13 +64,28 @@ class Runs:
         settings: TrainSettings,
         preset: str,
         device: str,
+        *,
+        prepare: Callable[[RunFolder], None] | None = None,
         **more: Any,
     ) -> RunFolder:
-        """Make the folder of a new run on some images of a data set; `more` is kept in its description."""
+        """Make the folder of a new run on some images of a data set.
+
+        Args:
+            dataset: the data set.
+            ids: the images.
+            settings: how it will be trained.
+            preset: by which name people know the settings.
+            device: where it will be trained.
+            prepare: puts more into the folder, before anybody can find the run.
+            more: kept in its description.
+        """
         now = datetime.now(UTC)
         stem = f"{dataset.name}-{now:%Y%m%d-%H%M%S}"
         folder = self._free_folder(stem)
         run = RunFolder(folder)
+        run.write_ids(ids)
+        if prepare is not None:
+            prepare(run)
         run.write_description(
             {
                 "dataset": dataset.name,
@@ -83,7 +99,6 @@ class Runs:
                 "versions": {"crlc": __version__, "python": platform.python_version(), "torch": version("torch")},
             }
         )
-        run.write_ids(ids)
         run.write_status("queued", epoch=0, epochs=settings.epochs, step=0)
         return run
 

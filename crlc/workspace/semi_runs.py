@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,15 +11,16 @@ from numpy.typing import NDArray
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
+from crlc.files import write_file
 from crlc.training.batches import LabelledImages
-from crlc.training.checkpoint import load_checkpoint
+from crlc.training.checkpoint import load_checkpoint, save_checkpoint
 from crlc.training.run_folder import RunFolder
-from crlc.training.semi import NamedOutputs, begin_from, labelled_images, match_names, semi_settings
+from crlc.training.semi import NamedOutputs, first_weights, labelled_images, match_names, semi_settings
 from crlc.training.settings import TrainSettings
 from crlc.training.trainer import Extras
 from crlc.workspace.label_sources import given_labels
 
-_LABELS_FILE = "labels.npy"
+_LABELS_FILE, _WEIGHTS_FILE = "labels.npy", "first-weights.pt"
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ def plan_semi(
         notes += (f"No labelled image lies in the cluster matched to: {', '.join(named.far)}.",)
     if named.clusters > settings.clusters:
         notes += (f"There are more names than clusters: the run has {named.clusters} instead of {settings.clusters}.",)
-    start = partial(begin_from, parent=state["network"], named=named)
-    return SemiPlan(child, named, ids, Extras(labels=labels, start=start), notes)
+    weights = first_weights(state["network"], named, seed)
+    return SemiPlan(child, named, ids, Extras(labels=labels, first_weights=weights), notes)
 
 
 def plan_semi_from_scratch(
@@ -104,15 +104,20 @@ def plan_semi_from_scratch(
     return SemiPlan(settings, named, ids, Extras(labels=labels), given.notes)
 
 
-def keep_labels(run: RunFolder, labels: LabelledImages) -> None:
-    """Note the labels with the run: it must go on with the same ones, whatever a person says later."""
-    np.save(run.path / _LABELS_FILE, np.stack([labels.positions, labels.targets], axis=1), allow_pickle=False)
+def keep_beginning(run: RunFolder, plan: SemiPlan) -> None:
+    """Note labels and first weights with the run: it must begin and go on with the same, whatever is said later."""
+    pairs = np.stack([plan.labels.positions, plan.labels.targets], axis=1)
+    write_file(run.path / _LABELS_FILE, partial(np.save, arr=pairs, allow_pickle=False))
+    if plan.extras.first_weights is not None:
+        save_checkpoint(run.path / _WEIGHTS_FILE, {"network": plan.extras.first_weights})
 
 
-def kept_labels(run: RunFolder) -> LabelledImages | None:
-    """The labels that a run was begun with; none if it has none."""
-    file: Path = run.path / _LABELS_FILE
-    if not file.exists():
-        return None
-    positions, targets = np.load(file, allow_pickle=False).T
-    return LabelledImages(positions, targets)
+def kept_beginning(run: RunFolder) -> Extras:
+    """What `keep_beginning` noted; nothing for a run without labels."""
+    if not (run.path / _LABELS_FILE).exists():
+        return Extras()
+    positions, targets = np.load(run.path / _LABELS_FILE, allow_pickle=False).T
+    weights = None
+    if (run.path / _WEIGHTS_FILE).exists():
+        weights = load_checkpoint(run.path / _WEIGHTS_FILE, torch.device("cpu"))["network"]
+    return Extras(labels=LabelledImages(positions, targets), first_weights=weights)

@@ -12,7 +12,7 @@ from crlc.model import CrlcNetwork, make_backbone
 from crlc.training.batches import LabelledImages
 from crlc.training.distributed import ALONE
 from crlc.training.run_folder import RunFolder
-from crlc.training.semi import NamedOutputs, begin_from, labelled_images, match_names, semi_settings
+from crlc.training.semi import NamedOutputs, first_weights, labelled_images, match_names, semi_settings
 from crlc.training.trainer import Extras, Trainer
 from tests.training.test_trainer import CPU, TINY, lines, shapes, trained
 
@@ -60,7 +60,7 @@ def test_a_child_begins_with_what_its_parent_says():
     parent, child = network(3, 0), network(4, 1)
     orders = np.array([[0, 1, 2, 3], [2, 0, 1, 3]])
     named = NamedOutputs(("a",), np.array([3]), orders, ())
-    begin_from(child, parent.state_dict(), named)
+    child.load_learned_state(first_weights(parent.state_dict(), named, seed=0))
     images = torch.rand(5, 3, 16, 16)
     with torch.no_grad():
         before, after = parent(images).logits, child(images).logits
@@ -68,6 +68,10 @@ def test_a_child_begins_with_what_its_parent_says():
     torch.testing.assert_close(after[1, :, :3], before[1][:, [2, 0, 1]])
     assert after.shape == (2, 5, 4)
     assert not torch.allclose(after[:, :, 3], torch.zeros(2, 5))
+    again = first_weights(parent.state_dict(), named, seed=0)
+    assert (again["c_head.second_weight"] == child.c_head.second_weight).all()  # the seed decides new outputs too
+    other = first_weights(parent.state_dict(), named, seed=1)
+    assert not (other["c_head.second_weight"] == child.c_head.second_weight).all()
 
 
 def test_labels_mend_a_parent_and_a_stopped_child_goes_on_exactly(tmp_path: Path):
@@ -82,7 +86,7 @@ def test_labels_mend_a_parent_and_a_stopped_child_goes_on_exactly(tmp_path: Path
     state = parent.network.learned_state()
 
     def child(place: str) -> Trainer:
-        extras = Extras(labels=labelled_images(chosen, names, named), start=lambda net: begin_from(net, state, named))
+        extras = Extras(labels=labelled_images(chosen, names, named), first_weights=first_weights(state, named, 0))
         folder = RunFolder(tmp_path / place)
         folder.path.mkdir(exist_ok=True)
         return Trainer(images, settings, folder, CPU, extras=extras)
@@ -100,6 +104,13 @@ def test_labels_mend_a_parent_and_a_stopped_child_goes_on_exactly(tmp_path: Path
     cut._save()
     child("cut").run()
     assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
+
+
+def test_a_child_of_a_child_is_not_trained_less_and_less():
+    child = semi_settings(TINY, 4, 96)
+    assert child.learning_rate < TINY.learning_rate
+    grandchild = semi_settings(child, 5, 96)
+    assert (grandchild.learning_rate, grandchild.epochs, grandchild.clusters) == (child.learning_rate, child.epochs, 5)
 
 
 def test_every_label_is_drawn_as_often_as_any_other():

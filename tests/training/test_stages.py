@@ -14,14 +14,17 @@ import pytest
 import torch
 
 from crlc.model import make_backbone
-from crlc.training.images import TrainingImages, images_from_array
+from crlc.training.features import FeatureCache, keys_of
+from crlc.training.images import TrainingImages, at_positions, images_from_array
+from crlc.training.journal import Listener
 from crlc.training.materials import neighbour_purity
 from crlc.training.model_file import model_of_run
 from crlc.training.run_folder import RunFolder
+from crlc.training.semi import first_weights, labelled_images, match_names, semi_settings
 from crlc.training.settings import TrainSettings
 from crlc.training.speaking import confirmation, neighbour_information
 from crlc.training.stages import stages_of
-from crlc.training.trainer import Trainer
+from crlc.training.trainer import Extras, Trainer
 from tests.conftest import ROOT
 from tests.training.test_trainer import CPU, TINY, lines, shapes, trained
 
@@ -139,8 +142,6 @@ def test_a_frozen_run_that_was_stopped_goes_on_exactly(tmp_path: Path):
 
 
 def test_images_can_be_measured_that_were_not_trained_on(tmp_path: Path):
-    from crlc.training.trainer import Extras
-
     for settings, images in ((TINY, shapes()), (FROZEN, colours())):
         folder = RunFolder(tmp_path / settings.method)
         folder.path.mkdir()
@@ -151,6 +152,55 @@ def test_images_can_be_measured_that_were_not_trained_on(tmp_path: Path):
         trainer.run()
         assert trainer.journal.latest["acc"] > 0.9
         assert trainer.journal.latest["nmi"] > 0.7
+
+
+def test_the_c_head_waits_unchanged_while_the_representation_is_learned(tmp_path: Path):
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    heavy = replace(TWO_STAGE, weight_decay=0.5, pretrain_optimiser="sgd", pretrain_learning_rate=0.1)
+    trainer = Trainer(shapes(), heavy, folder, CPU)
+    before = {name: value.clone() for name, value in trainer.network.c_head.state_dict().items()}
+    for _ in range(6):
+        trainer.train_step()
+    assert all((value == before[name]).all() for name, value in trainer.network.c_head.state_dict().items())
+    for _ in range(6):
+        trainer.train_step()
+    assert not all((value == before[name]).all() for name, value in trainer.network.c_head.state_dict().items())
+
+
+@pytest.mark.parametrize("parent", ["frozen", "fine-tuned", "two-stage", "memory-bank"])
+def test_every_kind_of_run_can_be_gone_on_from_with_labels(tmp_path: Path, parent: str):
+    settings, images = {
+        "frozen": (replace(FROZEN, epochs=1), colours()),
+        "fine-tuned": (replace(FROZEN, epochs=1, finetune_epochs=1, augment="none"), colours()),
+        "two-stage": (replace(TWO_STAGE, pretrain_epochs=1, epochs=1), shapes()),
+        "memory-bank": (replace(TINY, epochs=1, implementation="memory-bank", bank_negatives=16), shapes()),
+    }[parent]
+    trainer = trained(tmp_path / "parent", settings, images=images)
+    result, facts = trainer.folder.result()
+    kept = np.arange(3, len(images))  # as if the first three had been excluded since
+    labelled, names = np.array([0, 1, 2]), ["a", "b", "a"]
+    named = match_names(result["q"][kept], result["by_subhead"][kept], facts["subhead"], labelled, names)
+    weights = first_weights(trainer.network.learned_state(), named, seed=0)
+    child = replace(semi_settings(settings, named.clusters, len(kept)), epochs=1)
+    folder = RunFolder(tmp_path / "child")
+    folder.path.mkdir()
+    extras = Extras(labels=labelled_images(labelled, names, named), first_weights=weights)
+    assert Trainer(at_positions(images, kept), child, folder, CPU, extras=extras).run() == "finished"
+    assert folder.result()[0]["q"].shape == (len(kept), named.clusters)
+
+
+def test_features_computed_before_a_stop_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("crlc.progress._REPORT_EVERY_SECONDS", 0.0)
+    folder = RunFolder(tmp_path / "run")
+    folder.path.mkdir()
+    images = replace(colours(96), features=tmp_path / "features")
+    trainer = Trainer(images, FROZEN, folder, CPU, Listener(preparation=lambda _: trainer.request_stop()))
+    assert trainer.run() == "stopped"
+    assert folder.status()["state"] == "stopped"
+    (cache,) = (tmp_path / "features").iterdir()
+    assert FeatureCache(cache).has(keys_of(images)).sum() == 64  # one batch
+    assert trained(tmp_path / "run", FROZEN, images=images).folder.status()["state"] == "finished"
 
 
 def test_purity_and_information_by_hand():
