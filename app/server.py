@@ -137,6 +137,7 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
 
     @asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
+        from app.measuring import close_measuring
         from crlc.jobs.shared import close_queues, queue_of
         from crlc.workspace import Workspace
 
@@ -151,6 +152,7 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
         try:
             yield
         finally:
+            close_measuring()
             for line in close_queues():
                 _say(line)
 
