@@ -9,7 +9,8 @@ from pathlib import Path
 
 import streamlit as st
 
-ICON = Path(__file__).resolve().parents[1] / "assets" / "icon.svg"
+_ASSETS = Path(__file__).resolve().parents[1] / "assets"
+ICON, WORDMARK = _ASSETS / "icon.svg", _ASSETS / "wordmark.svg"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ PAGES = (
 
 def navigation() -> st.Page:
     """Show the list of pages; returns the one to run now."""
-    st.logo(str(ICON), size="large")
+    st.logo(str(WORDMARK), size="large", icon_image=str(ICON))
     return st.navigation([_page(entry) for entry in PAGES])
 
 

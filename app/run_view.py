@@ -9,12 +9,6 @@ from typing import Any
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import stages_of
 
-_STAGE_WORDS = {
-    "training": "Training",
-    "representation": "Stage 1: representation",
-    "clusters": "Clusters",
-    "fine-tuning": "Fine-tuning",
-}
 _TRAINS = ("queued", "running", "stopping")
 Record = Mapping[str, Any]
 
@@ -85,10 +79,10 @@ def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, An
 
 
 def stage_titles(settings: Mapping[str, Any]) -> dict[str, str]:
-    """The stages of a run by their names, in words; numbered where there are several."""
+    """The stages of a run by their names, in words; a single one needs none."""
     names = [stage.name for stage in stages_of(TrainSettings.from_json(dict(settings)))]
     if len(names) == 1:
-        return {names[0]: _STAGE_WORDS.get(names[0], names[0].capitalize())}
+        return {names[0]: ""}
     return {name: f"Stage {number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
 
 
@@ -105,8 +99,7 @@ def _progress(status: Record, step: int, steps: int, settings: Mapping[str, Any]
     epoch, epochs = status.get("epoch", 0), status.get("epochs", 0)
     if status["state"] in _TRAINS and step < steps:
         epoch += 1  # the one it is in
-    words = [stage] if len(titles) > 1 and stage else []
-    return share, ", ".join([*words, f"epoch {epoch:,} of {epochs:,}"]).capitalize()
+    return share, ", ".join(filter(None, [stage, f"epoch {epoch:,} of {epochs:,}"])).capitalize()
 
 
 def _seconds_per_step(records: Sequence[Record], stage: str | None) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from app.cluster_sizes import cluster_sizes
 from app.components.plain import show_caption, show_error, show_text, show_warning
 from app.components.run_curves import show_curves, show_numbers
 from app.pages import link_to
@@ -99,9 +100,10 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
         _show_log(queue, job)
     for text in view.warnings:
         show_warning(text)
-    show_numbers(view)
+    sizes = cluster_sizes(run)
+    show_numbers(view, sizes)
     per_epoch = status["steps"] / status["epochs"] if status.get("steps") and status.get("epochs") else 1.0
-    show_curves(run, records, per_epoch)
+    show_curves(records, sizes, per_epoch)
     if (run.path / "result.json").exists():
         _show_ways_on(view)
 

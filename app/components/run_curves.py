@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app.cluster_sizes import cluster_sizes
+from app.cluster_sizes import found_and_largest
 from app.figures.curves import Record, certainty_figure, classes_figure, loss_figure, sizes_figure
 from app.run_view import RunView
-from crlc.training.run_folder import RunFolder
 
 _BARE = {"displayModeBar": False}
 _HELP = {
@@ -23,14 +22,15 @@ _HELP = {
 }
 
 
-def show_numbers(view: RunView) -> None:
+def show_numbers(view: RunView, sizes: Sequence[int]) -> None:
     """The newest numbers in a row."""
     latest = view.latest
+    found, largest = found_and_largest(sizes)
     cells = [
         ("Speed", _with(view.images_per_second, "{:,.0f} img/s"), "Images seen per second, on average."),
         ("Cluster information", _with(latest.get("cluster_information"), "{:.2f}"), _HELP["Certainty"]),
-        ("Clusters found", _found(latest), "Clusters that hold at least a tenth of an even share."),
-        ("Largest cluster", _with(latest.get("largest_share"), "{:.0%}"), "Share of images in the largest cluster."),
+        ("Clusters found", found, "Clusters of the newest result that hold at least a tenth of an even share."),
+        ("Largest cluster", largest, "Share of the images that the largest cluster holds."),
     ]
     if latest.get("acc") is not None:
         cells.append(("ACC", _with(latest["acc"], "{:.1%}"), _HELP["Classes"]))
@@ -38,13 +38,13 @@ def show_numbers(view: RunView) -> None:
         column.metric(label, value, help=text)
 
 
-def show_curves(run: RunFolder, records: Sequence[Record], steps_per_epoch: float) -> None:
+def show_curves(records: Sequence[Record], sizes: Sequence[int], steps_per_epoch: float) -> None:
     """Four small charts; each has its place from the beginning, so that nothing moves when it gets its points."""
     with_classes = any(record.get("acc") is not None for record in records)
     left, right = st.columns(2)
     with left:
         _chart("Loss", loss_figure(records, steps_per_epoch), _HELP["Loss"])
-        _chart("Sizes of clusters", sizes_figure(cluster_sizes(run)), _HELP["Sizes"])
+        _chart("Sizes of clusters", sizes_figure(sizes), _HELP["Sizes"])
     with right:
         _chart("Certainty", certainty_figure(records, steps_per_epoch), _HELP["Certainty"])
         if with_classes:
@@ -58,9 +58,3 @@ def _chart(title: str, figure: object, text: str) -> None:
 
 def _with(value: float | None, form: str) -> str:
     return "-" if value is None else form.format(value)
-
-
-def _found(latest: dict[str, float]) -> str:
-    if latest.get("clusters_found") is None:
-        return "-"
-    return f"{latest['clusters_found']:.0f} of {latest['clusters']:.0f}"

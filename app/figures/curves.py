@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 HEIGHT = 250
 TERMS = {
-    "loss": ("Total", "#4D4D4D"),
+    "loss": ("Total", "#8C8C8C"),
     "probability": ("Clusters (PC)", "#0072B2"),
     "entropy": ("Entropy", "#E69F00"),
     "feature": ("Features (FC)", "#009E73"),
@@ -28,6 +28,7 @@ DASHES = ("solid", "dash", "dot")
 _MOST_POINTS = 400
 _FEW_POINTS = 12
 _MARKED = "#D55E00"
+_NOTHING = 1e-4
 Record = Mapping[str, Any]
 Points = tuple[list[float], list[float]]
 
@@ -49,7 +50,7 @@ def loss_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
     figure = _figure("Epoch", "Loss (nats)")
     for name, (title, colour) in TERMS.items():
         x, y = points_of(records, name, ("step",), steps_per_epoch)
-        if any(y):
+        if any(abs(value) > _NOTHING for value in y):
             figure.add_scatter(x=x, y=y, name=title, mode=_mode(x), line={"color": colour, "width": 2})
     return figure
 
