@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,14 @@ class RunLine:
     dataset: str
     dataset_uid: str
     title: str
-    """For people: the one that was given, or what tells it from others."""
+    """For people: the one that was given, or what it is."""
 
     created: str
     preset: str
     settings: dict[str, Any] = field(hash=False, compare=False)
     parent: str | None = None
+    label: str = ""
+    """The title, and a number where several runs have the same: boxes tell their options apart by it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,19 @@ def run_lines(workspace: Workspace) -> list[RunLine]:
             lines.append(_line(file.parent, found.st_mtime_ns, found.st_size, found.st_ino))
         except (CrlcError, OSError, KeyError, TypeError, ValueError):
             continue  # damaged, or deleted this moment: there is nothing to show of it
-    return lines
+    return labelled(lines)
+
+
+def labelled(lines: Sequence[RunLine]) -> list[RunLine]:
+    """Runs with labels of their own."""
+    taken: set[str] = set()
+    result = []
+    for line in lines:
+        numbered = (line.title if number == 1 else f"{line.title} ({number})" for number in count(1))
+        label = next(one for one in numbered if one not in taken)
+        taken.add(label)
+        result.append(replace(line, label=label))
+    return result
 
 
 @lru_cache(maxsize=1024)

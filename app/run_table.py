@@ -25,7 +25,7 @@ def rows_of(runs: Runs, lines: Sequence[RunLine]) -> list[dict[str, Any]]:
     """One row for each run; one whose files are damaged says so."""
     rows = []
     for line in lines:
-        row: dict[str, Any] = {"Run": line.title, "Data set": line.dataset}
+        row: dict[str, Any] = {"Run": line.label, "Data set": line.dataset}
         try:
             found = outcome(runs.open(line.id))
         except (CrlcError, KeyError, ValueError):

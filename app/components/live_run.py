@@ -67,6 +67,8 @@ def _show(_: str, run: str | None, *, live: bool) -> None:
             _show_job_without_run(queue, job)
         elif run is not None:
             _show_run(queue, Runs(workspace).open(run))
+        elif not live:
+            st.info("No run is chosen. Start a training, or choose one in the sidebar.")
         if queue.problem:
             show_error(queue.problem)
         _show_queue(queue, [one for one in jobs if not one.has_ended], shown=run)

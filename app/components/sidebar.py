@@ -9,6 +9,7 @@ from app.pages import link_to
 from app.run_lines import run_lines
 from app.state import selection
 from crlc.errors import CrlcError
+from crlc.jobs.job import Job
 from crlc.jobs.shared import queue_of
 from crlc.workspace import Workspace
 
@@ -33,9 +34,9 @@ def show_sidebar() -> None:
             runs = [line.id for line in reversed(lines.values()) if line.dataset == chosen.dataset]
             st.selectbox(
                 "Run",
-                [*runs, None],
+                [*runs, selection.BEFORE_TRAINING],
                 key=selection.RUN_BOX,
-                format_func=lambda run: "Before training" if run is None else lines[run].title,
+                format_func=lambda run: lines[run].label if run in lines else "Before training",
                 on_change=selection.take_run_from_box,
                 help="One training with its results; the newest is first.",
             )
@@ -60,7 +61,7 @@ def _show_activity() -> None:
         link_to("train", "Show")
 
 
-def _unfinished(workspace: Workspace) -> list:
+def _unfinished(workspace: Workspace) -> list[Job]:
     try:
         return [job for job in queue_of(workspace).jobs() if not job.has_ended]
     except CrlcError:

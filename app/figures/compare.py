@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 from app.figures.curves import as_text
 from crlc.analysis.compare import Comparison
 
-NONE = "none"
 _CELL = 26
 _MARGIN = 120
+_MOST_WITH_NUMBERS = 20
 
 
 def overlap_figure(found: Comparison, first: Sequence[str], second: Sequence[str]) -> go.Figure:
@@ -37,7 +37,8 @@ def overlap_figure(found: Comparison, first: Sequence[str], second: Sequence[str
             showscale=False,
             xgap=1,
             ygap=1,
-            texttemplate="%{z}" if len(rows) * len(columns) <= 20 * 20 else None,
+            text=[[f"{count:,}" if count else "" for count in row] for row in table],
+            texttemplate="%{text}" if max(len(rows), len(columns)) <= _MOST_WITH_NUMBERS else None,
             hovertemplate="first %{y}, second %{x}: %{z:,} images<extra></extra>",
         )
     )

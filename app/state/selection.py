@@ -10,6 +10,9 @@ import streamlit as st
 DATASET_BOX, RUN_BOX = "selection-dataset", "selection-run"
 """Keys of the two boxes in the sidebar."""
 
+BEFORE_TRAINING = ""
+"""What the box of runs holds for no run; Streamlit would show none as nothing chosen."""
+
 _KEY = "selection"
 _NO_RUN = "none"
 
@@ -60,7 +63,7 @@ def settle(datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
     chosen = fitting(_wish(), datasets, runs)
     wished_none = chosen.run is None and any(dataset == chosen.dataset for dataset in runs.values())
     st.session_state[_KEY] = Wish(chosen.dataset, "" if wished_none else chosen.run)
-    st.session_state[DATASET_BOX], st.session_state[RUN_BOX] = chosen.dataset, chosen.run
+    st.session_state[DATASET_BOX], st.session_state[RUN_BOX] = chosen.dataset, chosen.run or BEFORE_TRAINING
     _write_address("dataset", chosen.dataset)
     _write_address("run", _NO_RUN if wished_none else chosen.run)
     return chosen
@@ -84,7 +87,7 @@ def take_dataset_from_box() -> None:
 
 def take_run_from_box() -> None:
     """For the box of runs: the person chose another, or none."""
-    choose(selection().dataset, st.session_state[RUN_BOX] or "")
+    choose(selection().dataset, st.session_state[RUN_BOX])
 
 
 def _wish() -> Wish:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from app.components.comparison import show_comparison
@@ -80,21 +82,18 @@ def _show_chosen(runs: Runs, line: RunLine) -> None:
         target = "explore" if has_page("explore") else "train"
         if open_box.button("Explore" if target == "explore" else "Show its training", width="stretch", key="open-run"):
             go_to(target)
-        if delete_box.button("Delete", width="stretch", key="delete-run"):
-            _ask_to_delete(line)
+        with delete_box.popover("Delete", width="stretch"):
+            _ask_to_delete(runs, line)
         facts = [line.id, f"{line.settings['clusters']} clusters", line.settings["method"], line.settings["backbone"]]
         if line.parent:
             facts.append(f"goes on from {line.parent}")
         show_caption(" · ".join(facts))
 
 
-@st.dialog("Delete this run?")
-def _ask_to_delete(line: RunLine) -> None:
-    show_caption(
-        f"{line.title} ({line.id}). Its clusters, curves and checkpoints are removed for good. Images and labels stay."
-    )
-    if st.button("Delete", type="primary", key="delete-really"):
-        _do(lambda: _delete(Runs(Workspace()), line.id))
+def _ask_to_delete(runs: Runs, line: RunLine) -> None:
+    show_caption(f"The clusters, curves and checkpoints of {line.label} are removed. Images and labels stay.")
+    if st.button("Delete for good", type="primary", key=f"delete-{line.id}"):
+        _do(lambda: _delete(runs, line.id))
 
 
 def _delete(runs: Runs, run_id: str) -> None:
@@ -104,7 +103,7 @@ def _delete(runs: Runs, run_id: str) -> None:
     runs.delete(run)
 
 
-def _do(act) -> None:
+def _do(act: Callable[[], object]) -> None:
     try:
         act()
     except (CrlcError, OSError) as error:
@@ -114,7 +113,7 @@ def _do(act) -> None:
 
 
 def _show_curves(runs: Runs, lines: list[RunLine], chosen: RunLine | None) -> None:
-    titles = {line.id: line.title for line in lines}
+    titles = {line.id: line.label for line in lines}
     shown_box, metric_box = st.columns([3, 1])
     shown = shown_box.multiselect(
         "Curves of",
@@ -127,15 +126,12 @@ def _show_curves(runs: Runs, lines: list[RunLine], chosen: RunLine | None) -> No
     )
     metric = metric_box.selectbox("Metric", list(_CURVES), format_func=NAMES.__getitem__, key="curves-metric")
     curves = {}
-    for number, run_id in enumerate(shown, 1):
+    for run_id in shown:
         try:
             run = runs.open(run_id)
             status = run.status()
             per_epoch = status["steps"] / status["epochs"] if status.get("steps") and status.get("epochs") else 1.0
-            title = (
-                titles[run_id] if list(titles.values()).count(titles[run_id]) == 1 else f"{titles[run_id]} ({number})"
-            )
-            curves[title] = points_of(follower_of(run).records(), metric, ("epoch", "end"), per_epoch)
+            curves[titles[run_id]] = points_of(follower_of(run).records(), metric, ("epoch", "end"), per_epoch)
         except CrlcError as error:
             show_error(str(error))
     figure = overlaid_figure(curves, NAMES[metric], share=_CURVES[metric])
@@ -146,7 +142,7 @@ def _show_curves(runs: Runs, lines: list[RunLine], chosen: RunLine | None) -> No
 
 
 def _ask_for_comparison(workspace: Workspace, lines: list[RunLine], chosen: RunLine) -> None:
-    others = {line.id: line.title for line in lines if line.dataset_uid == chosen.dataset_uid and line.id != chosen.id}
+    others = {line.id: line.label for line in lines if line.dataset_uid == chosen.dataset_uid and line.id != chosen.id}
     st.subheader("Compare two", anchor=False)
     if not others:
         show_caption("There is only one run of this data set. Train another to compare it with.")

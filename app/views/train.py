@@ -59,10 +59,14 @@ def render() -> None:
     except CrlcError as error:
         show_error(str(error))
         return
+    if busy:  # what goes on comes first; asking for more can wait
+        show_live(workspace, queue, chosen.run)
+        st.subheader("Another training", anchor=False)
     with st.container(border=True):
         _show_missing_originals(workspace, dataset)
         _ask(workspace, queue, dataset, summary, busy=busy)
-    show_live(workspace, queue, chosen.run)
+    if not busy:
+        show_live(workspace, queue, chosen.run)
 
 
 def _show_missing_originals(workspace: Workspace, dataset: ImageDataset) -> None:
