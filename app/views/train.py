@@ -126,6 +126,7 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         help="It goes on when you close the page, and the app finds it again after a restart.",
     )
     if start:
+        measuring().drop(estimate_question(workspace, dataset, form))  # the training needs the computer now
         _start(queue, form)
 
 
