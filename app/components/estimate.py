@@ -60,7 +60,10 @@ def _show_estimate(question: Question, images: int, *, may_measure: bool, pendin
             )
             show_caption(f"{epochs:,} epochs of {images:,} images. Method: {answer.content['method_reason']}.")
         elif answer.state == "failed":
-            show_error(answer.text)
+            show_caption(f"The time could not be measured: {answer.text}")
+            if st.button("Measure again", type="tertiary", key="estimate-again"):
+                measuring().forget(question)
+                st.rerun()
         elif not may_measure:
             show_caption("The time is measured when nothing else is being trained.")
         else:

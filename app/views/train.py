@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -30,6 +31,7 @@ from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.originals import missing_originals
 
+_ORIGINALS_SECONDS = 10.0
 _PRESET_HELP = (
     "quick: about a minute for a few thousand images. balanced: three times as long. best: as good as it gets here."
 )
@@ -69,8 +71,15 @@ def render() -> None:
         show_live(workspace, queue, chosen.run)
 
 
+@st.cache_data(ttl=_ORIGINALS_SECONDS, show_spinner=False, max_entries=16)
+def _missing_originals(folder: str, location: str) -> str | None:
+    """Not looked for at every click: an archive's directory may be long."""
+    del location  # only so that another place is looked at at once
+    return missing_originals(ImageDataset(Path(folder)))
+
+
 def _show_missing_originals(workspace: Workspace, dataset: ImageDataset) -> None:
-    problem = missing_originals(dataset)
+    problem = _missing_originals(str(dataset.folder), dataset.info.location)
     if problem is None:
         return
     show_error(f"{problem} Training works on what was decoded at import, as long as no other image size is needed.")

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import streamlit as st
 
 from app.pages import PAGES
 from crlc.jobs.shared import queue_of
@@ -134,6 +135,7 @@ def test_originals_that_moved_can_be_linked_again(empty: Workspace):
         moved = empty.root.parent / "elsewhere" / file.name
         moved.parent.mkdir(exist_ok=True)
         shutil.move(file, moved)
+    st.cache_data.clear()  # as after some seconds
     test = page("train")
     assert "None of the images looked at are in" in texts(test)
     test.text_input[0].set_value(str(place))
