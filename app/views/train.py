@@ -20,7 +20,7 @@ from app.components.plain import show_error, show_text
 from app.measuring import measuring
 from app.pages import link_to
 from app.state import training
-from app.state.selection import choose, selection
+from app.state.selection import selection
 from app.training_form import Setting, TrainForm, known_settings, problem_with, read_assignments
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.errors import CrlcError
@@ -62,13 +62,13 @@ def render() -> None:
         show_error(str(error))
         return
     if busy:  # what goes on comes first; asking for more can wait
-        show_live(workspace, queue, chosen.run)
+        show_live(queue, chosen.run)
         st.subheader("Another training", anchor=False)
     with st.container(border=True):
         _show_missing_originals(workspace, dataset)
         _ask(workspace, queue, dataset, summary, busy=busy)
     if not busy:
-        show_live(workspace, queue, chosen.run)
+        show_live(queue, chosen.run)
 
 
 @st.cache_data(show_spinner=False, max_entries=16)
@@ -160,7 +160,6 @@ def _start(queue: JobQueue, form: TrainForm) -> None:
         show_error(str(error))
         return
     training.follow(job.id)
-    choose(form.dataset)
     st.rerun()
 
 

@@ -67,6 +67,10 @@ def test_starting_puts_a_job_into_the_queue(trained: Workspace):
     assert (" ".join(job.arguments), job.title, job.state) == (wanted, "digits", "waiting")
     assert test.subheader[0].value == "Waiting for the one before it"
     assert test.button(key="start-training").label == "Add to the queue"
+    test.sidebar.selectbox[1].select(run_ids(trained)[0]).run()  # whoever chooses a run sees that one
+    assert test.subheader[0].value == "Finished"
+    test.button(key=f"show-{job.id}").click().run()
+    assert test.subheader[0].value == "Waiting for the one before it"
     test.button(key="live-Cancel").click().run()
     assert queue_of(trained).jobs()[0].state == "cancelled"
 
