@@ -1,0 +1,1 @@
+"""Figures and their colours, without Streamlit."""

@@ -1,0 +1,2 @@
+"""Clusters."""
+def render(): pass
