@@ -10,7 +10,7 @@ import streamlit as st
 from app.components.facts import Fact, show_facts
 from app.components.gallery import gallery
 from app.components.plain import show_caption, show_error, show_text
-from app.components.scatter_map import Focus, scatter_map
+from app.components.scatter_map import Focus, Marked, scatter_map
 from app.components.tiles import tiles_of
 from app.exploring.colouring import colouring
 from app.exploring.subject import Subject
@@ -72,7 +72,7 @@ def _show(subject: Subject, row: int, method: str | None) -> None:
                 method,
                 ("cluster", colouring(subject, "cluster")),
                 key="map-of-dialog",
-                focus=Focus(row, move=False, turn=record.id),
+                marked=Marked(focus=Focus(row, move=False, turn=record.id)),
                 height=190,
             )
         more, there = st.columns(2)
@@ -126,5 +126,3 @@ def _facts(subject: Subject, row: int, size: tuple[int | None, int | None]) -> l
     if all(size):
         facts.append(Fact(f"{size[0]} × {size[1]} px", "Width and height of the original."))  # noqa: RUF001
     return facts
-
-

@@ -19,7 +19,7 @@ from crlc.workspace import Workspace
 
 def subject_of_page(workspace: Workspace, title: str) -> Subject | None:
     """The subject, with the page's heading above it; none after having said what to do instead."""
-    st.header(title, anchor=False)
+    st.subheader(title, anchor=False)
     try:
         run, dataset = chosen_run(workspace), chosen_dataset(workspace)
         if run is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 
 import numpy as np
 import streamlit as st
@@ -87,3 +88,14 @@ def paged_gallery(subject: Subject, rows: Rows, *, name: str, columns: int, pick
             args=(name, page + 1),
             width="stretch",
         )
+
+
+def thumbnails(subject: Subject, rows: Rows, *, columns: int) -> str:
+    """A few images as HTML, to look at; their names show when the mouse rests on them."""
+    images = "".join(
+        f"<img src='{escape(tile.src)}' title='{escape(tile.title)}' alt='' loading='lazy' "
+        "style='width:100%;aspect-ratio:1;object-fit:contain;border-radius:4px;background:#8881'>"
+        for tile in tiles_of(subject, rows)
+    )
+    style = f"display:grid;gap:4px;grid-template-columns:repeat({columns},minmax(0,1fr))"
+    return f"<div style='{style}'>{images}</div>"

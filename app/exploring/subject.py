@@ -20,6 +20,7 @@ from crlc.analysis.map_settings import MapSettings, map_file, read_map
 from crlc.analysis.nearest import exact_search
 from crlc.analysis.neighbours import check_k
 from crlc.analysis.quality import matched_to
+from crlc.analysis.suggestions import MergeSuggestion, SplitSuggestion
 from crlc.analysis.unit_rows import unit
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
@@ -44,8 +45,6 @@ class Nearest(NamedTuple):
     rows: Rows
     similarity: Values
     """The paper's s: cosine between the `z`."""
-
-
 
 
 class Subject:
@@ -173,8 +172,9 @@ class RunSubject(Subject):
         self.ids, self.clusters, self.confidence = analysis.ids, analysis.clusters, analysis.confidence
         self.names = shown_names(analysis.run.description(), analysis.edited)
         self._heavy = analysis
+        self._heavy_advice: tuple[list[MergeSuggestion], list[SplitSuggestion]] | None = None
         if before is not None and self._is_like(before):
-            self._heavy = before._heavy
+            self._heavy, self._heavy_advice = before._heavy, before._heavy_advice
             self._places = before._places
             if "classes" in before.__dict__:
                 self.__dict__["classes"] = before.classes
@@ -205,6 +205,13 @@ class RunSubject(Subject):
         """How good images and clusters are; may take long the first time."""
         return self._heavy.quality(report)
 
+    def advice(self, most: int) -> tuple[list[MergeSuggestion], list[SplitSuggestion]]:
+        """Clusters that may be one, and clusters that may be two, with images as examples; found once."""
+        if self._heavy_advice is None:
+            found = self._heavy.suggestions(1, most)
+            self._heavy_advice = (found.merge, found.split)
+        return self._heavy_advice
+
     def _read_map(self, settings: MapSettings) -> NDArray[np.float32] | None:
         return ready_map(self.analysis, settings)
 
@@ -234,7 +241,9 @@ class RunSubject(Subject):
             values = self.confidence[rows]
             return rows[np.argsort(-values if order == "most sure" else values, kind="stable")]
         images = self.quality().images
-        return rows[np.argsort(-(images.typicality if order == "most typical" else images.outlier)[rows], kind="stable")]
+        return rows[
+            np.argsort(-(images.typicality if order == "most typical" else images.outlier)[rows], kind="stable")
+        ]
 
     def caption(self, row: int) -> str:
         """The confidence."""

@@ -21,6 +21,7 @@ from app.exploring.subject import METHODS, Subject
 from app.state.exploring import box, choose, clear_choice, exploring, open_image, remembered
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError
+from crlc.names import printable
 from crlc.workspace import Workspace
 from crlc.workspace.image_lookup import search_paths
 
@@ -44,8 +45,7 @@ def render() -> None:
 
 
 def _show(subject: Subject) -> None:
-    method, by = _ask(subject)
-    shown = _filters(subject)
+    method, by, shown = _ask(subject)
     if by == "agreement" or box("explore-order") in _NEEDS_QUALITY:
         need_quality(subject)
     colours = colouring(subject, by)
@@ -62,12 +62,12 @@ def _show(subject: Subject) -> None:
 # ---- what is asked
 
 
-def _ask(subject: Subject) -> tuple[str, str]:
-    """Which map, coloured by what."""
+def _ask(subject: Subject) -> tuple[str, str, Mask]:
+    """Which map, coloured by what, and which images the filters let through."""
     methods, possible = list(METHODS), list(colours_of(subject))
     remembered("explore-method", "umap", methods)
     remembered("explore-by", "cluster", possible)
-    one, two, three = st.columns([2.1, 3.4, 2.5], vertical_alignment="bottom")
+    one, two, three = st.columns([2.2, 4, 1.8], vertical_alignment="bottom")
     method = one.segmented_control(
         "Map",
         methods,
@@ -85,38 +85,35 @@ def _ask(subject: Subject) -> tuple[str, str]:
         help="Cluster: what the run found. Label: what a person said. Class: what came with the data. Confidence: how "
         "sure the run is, 0 to 100 %. Agreement: the share of an image's neighbours in the same cluster, 0 to 100 %.",
     )
-    three.text_input(
-        "File name", key="explore-search", placeholder="part of a file name", help="Shows images whose path holds this."
-    )
-    return method or "umap", by or "cluster"
+    with three.popover("Filters", icon=":material/filter_alt:", width="stretch"):
+        mask = _filters(subject)
+    return method or "umap", by or "cluster", mask
 
 
 def _filters(subject: Subject) -> Mask:
-    """Which images the filters above the map let through."""
     mask = np.ones(len(subject.ids), np.bool_)
-    text = (box("explore-search") or "").strip()
+    text = st.text_input(
+        "File name", key="explore-search", placeholder="part of a file name", help="Shows images whose path holds this."
+    ).strip()
     if text:
-        found = _found(subject.dataset, subject.dataset.version, text)
-        mask &= np.isin(subject.ids, found)
+        mask &= np.isin(subject.ids, _found(subject.dataset, subject.dataset.version, text))
     if subject.classes is None or subject.matched is None:
         return mask
     names, numbers = subject.classes
-    one, two = st.columns([4.4, 3.6], vertical_alignment="bottom")
     remembered("explore-outcome", "all", OUTCOMES)
-    outcome = one.segmented_control(
+    outcome = st.segmented_control(
         "Against the classes",
         OUTCOMES,
         key="explore-outcome",
         required=True,
-        help="Each class is matched to one cluster. Correct: in the cluster of its class. False negative: of the class, "
-        "but elsewhere. False positive: in the cluster of the class, but of another class.",
+        help="Each class is matched to one cluster. Correct: in the cluster of its class. False negative: of the "
+        "class, but elsewhere. False positive: in the cluster of the class, but of another class.",
     )
-    options = [None, *range(len(names))]
-    of = two.selectbox(
+    of = st.selectbox(
         "Of class",
-        options,
+        [None, *range(len(names))],
         key="explore-class",
-        format_func=lambda number: "any class" if number is None else names[number],
+        format_func=lambda number: "any class" if number is None else printable(names[number]),
         help="Which class that is about.",
     )
     return mask & outcome_mask(outcome or "all", numbers, subject.clusters, subject.matched, of)
@@ -130,9 +127,7 @@ def _found(dataset: ImageDataset, _: int, text: str) -> NDArray[np.int64]:
 # ---- map
 
 
-def _show_map(
-    subject: Subject, method: str, by: tuple[str, Colouring], shown: Mask, visible: Mask
-) -> str | None:
+def _show_map(subject: Subject, method: str, by: tuple[str, Colouring], shown: Mask, visible: Mask) -> str | None:
     """The map, or another one while it is not there; returns which."""
     if subject.is_provisional:
         show_provisional_note()
@@ -160,9 +155,7 @@ def _show_map(
         by,
         key="explore-map",
         events=events,
-        marked=Marked(None if shown.all() else shown, chosen),
-        hidden=state.hidden.get(by[0], []),
-        focus=focus,
+        marked=Marked(None if shown.all() else shown, chosen, state.hidden.get(by[0], []), focus),
     )
     show_caption(
         "Drag to move, wheel to zoom, Shift and drag to choose with a lasso, Alt and drag with a box, click to open. "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,10 +50,19 @@ class MapEvents(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """Which images are shown (none: all), and which are chosen (none: none)."""
+    """What stands out on the map, and what is left out."""
 
     shown: Mask | None = None
+    """Images that are shown; none: all."""
+
     chosen: Mask | None = None
+    """Images that are chosen; none: none."""
+
+    hidden: Sequence[int] = ()
+    """Values that are hidden in the legend."""
+
+    focus: Focus | None = None
+    """An image with a ring."""
 
 
 @cache
@@ -71,8 +80,6 @@ def scatter_map(
     key: str,
     events: MapEvents | None = None,
     marked: Marked | None = None,
-    hidden: list[int] | None = None,
-    focus: Focus | None = None,
     height: int = 520,
 ) -> None:
     """Show a map that was computed; without `events` a small one, to look at.
@@ -83,9 +90,7 @@ def scatter_map(
         by: what they are coloured by, and the colours.
         key: of the component.
         events: told what a person does.
-        marked: which images are shown and chosen.
-        hidden: values that are hidden in the legend.
-        focus: an image to mark.
+        marked: what stands out and what is left out.
         height: in pixels.
     """
     marked = marked or Marked()
@@ -95,10 +100,10 @@ def scatter_map(
         "ids": ids_url(subject),
         "values": values_url(subject, colour_name),
         "scale": colours.scale,
-        "hidden": hidden or [],
+        "hidden": list(marked.hidden),
         "shown": packed(marked.shown),
         "chosen": packed(marked.chosen),
-        "focus": None if focus is None else focus._asdict(),
+        "focus": None if marked.focus is None else marked.focus._asdict(),
         "images": f"/images/{subject.dataset.name}/",
         "imageQuery": f"?side={_HOVER_SIDE}&v=m{subject.layout}",
         "height": height,
