@@ -10,7 +10,7 @@ import streamlit as st
 from app.components.plain import show_caption, show_error
 from app.exploring.opened import annotations_of
 from app.exploring.subject import RunSubject
-from app.state.exploring import exploring, fill_box
+from app.state.exploring import exploring
 from crlc.analysis.splitting import split_by_features
 from crlc.errors import CrlcError
 from crlc.names import printable
@@ -38,10 +38,9 @@ def edit(do: Callable[[], Entry | None]) -> None:
     state.picks, state.merging = [], []
 
 
-def rename(subject: RunSubject, cluster: int, box_key: str, text: str) -> None:
-    """Give a cluster the name that is in a box; an empty one takes its name away."""
+def rename(subject: RunSubject, cluster: int, text: str) -> None:
+    """Give a cluster a name; an empty one takes its name away."""
     edit(lambda: editor_of(subject).name(cluster, text.strip() or None))
-    fill_box(box_key, editor_of(subject).current().names.get(cluster, ""))
 
 
 def merge(subject: RunSubject, clusters: list[int]) -> None:

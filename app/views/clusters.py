@@ -145,7 +145,7 @@ def _show_name_box(subject: RunSubject, number: int) -> None:
         key=key,
         placeholder="name this cluster",
         label_visibility="collapsed",
-        on_change=lambda: rename(subject, number, key, box(key)),
+        on_change=lambda: rename(subject, number, box(key)),
     )
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from app.exploring.choosing import spread
+from crlc.training.run_folder import RunFolder
 from crlc.workspace.run_analysis import RunAnalysis
-from tests.app.conftest import RunningApp
+from tests.app.conftest import ARTIFACTS, RunningApp
 from tests.app.tiny_run import PLACES, tiny_dataset, tiny_run
 
 
@@ -41,20 +42,8 @@ def gallery_titles(page: Page) -> list[str]:
     return [tile.get_attribute("title").split(" ")[0] for tile in page.get_by_test_id("stMain").locator(".tile").all()]
 
 
-def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_path: Path):
-    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
-    elsewhere: list[str] = []
-    page.on(
-        "request", lambda request: request.url.startswith((app.url, "data:", "blob:")) or elsewhere.append(request.url)
-    )
-    troubles: list[str] = []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.goto(f"{app.url}/explore")
-    frame = page.locator(".map").first
-    expect(frame).to_have_attribute("data-drawn", "12")
-    expect(page.locator(".tile")).to_have_count(12)
-    places = spread(PLACES).tolist()
-
+def choose_on_the_map(page: Page) -> None:
+    frame, places = page.locator(".map").first, spread(PLACES).tolist()
     # Hovering shows the picture, and only near a point.
     page.mouse.move(*on_screen(page, places[4]))
     expect(page.locator(".card img").first).to_be_visible()
@@ -76,14 +65,18 @@ def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_pa
     frame.press("Escape")
     expect(frame).to_have_attribute("data-chosen", "0")
 
+
+def filter_by_the_legend(page: Page) -> None:
     # The legend filters map and gallery.
     page.get_by_role("button", name="cluster 2 4").click()
     expect(page.locator(".tile")).to_have_count(8)
     page.get_by_role("button", name="cluster 2 4").click()
     expect(page.locator(".tile")).to_have_count(12)
 
+
+def look_at_an_image(page: Page) -> None:
     # A click opens the image with its neighbours, the nearest first.
-    page.mouse.click(*on_screen(page, places[0]))
+    page.mouse.click(*on_screen(page, spread(PLACES).tolist()[0]))
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_text("a/00000.png")).to_be_visible()
     expect(dialog.locator(".tile")).to_have_count(11)
@@ -93,11 +86,13 @@ def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_pa
         "good",
         "bad",
     ]
-    page.screenshot(path=tmp_path / "dialog.png")
+    page.screenshot(path=ARTIFACTS / "image_dialog.png")
     dialog.get_by_role("button", name="Show on the map").click()
     expect(dialog).to_be_hidden()
     expect(page.locator(".ring.place").first).to_be_visible()
 
+
+def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
     # Name and merge; both are on the disk when the page says so, and undo takes the last one back.
     page.goto(f"{app.url}/clusters")
     name = page.get_by_role("textbox", name="Name of cluster 0")
@@ -114,5 +109,23 @@ def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_pa
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("Undone: merge clusters 1 and 2")).to_be_visible()
     assert len(set(RunAnalysis.open(app.workspace, run.id).clusters.tolist())) == 3
+
+
+def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_path: Path):
+    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
+    elsewhere: list[str] = []
+    page.on(
+        "request", lambda request: request.url.startswith((app.url, "data:", "blob:")) or elsewhere.append(request.url)
+    )
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto(f"{app.url}/explore")
+    frame = page.locator(".map").first
+    expect(frame).to_have_attribute("data-drawn", "12")
+    expect(page.locator(".tile")).to_have_count(12)
+    choose_on_the_map(page)
+    filter_by_the_legend(page)
+    look_at_an_image(page)
+    edit_clusters(page, app, run)
     assert elsewhere == []
     assert troubles == []
