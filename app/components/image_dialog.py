@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 import numpy as np
@@ -27,12 +28,13 @@ _SMALL = 96
 """Images up to here are enlarged without blurring: a pixel stays a pixel."""
 
 
-def show_opened(subject: Subject, method: str | None) -> None:
+def show_opened(subject: Subject, method: str | None, go_to_map: Callable[[], object] = st.rerun) -> None:
     """Show the image that a person opened, if any.
 
     Args:
         subject: whose image.
         method: the map that the page shows; none while it shows none.
+        go_to_map: shows the page with map and gallery.
     """
     image_id = exploring().opened
     if image_id is None:
@@ -48,12 +50,12 @@ def show_opened(subject: Subject, method: str | None) -> None:
     def dialog() -> None:
         shown = exploring().opened
         if shown is not None:
-            _show(subject, subject.row_of(shown), method)
+            _show(subject, subject.row_of(shown), method, go_to_map)
 
     dialog()
 
 
-def _show(subject: Subject, row: int, method: str | None) -> None:
+def _show(subject: Subject, row: int, method: str | None, go_to_map: Callable[[], object]) -> None:
     record = subject.dataset.record(int(subject.ids[row]))
     left, right = st.columns([3, 2], gap="medium")
     with left:
@@ -81,10 +83,10 @@ def _show(subject: Subject, row: int, method: str | None) -> None:
             ids = np.concatenate([subject.ids[[row]], subject.ids[near.rows]])
             choose(ids, f"like {printable(record.path)}", is_ordered=True)
             close_image()
-            st.rerun()
+            go_to_map()
         if there.button("Show on the map", width="stretch", disabled=method is None):
             show_on_map(record.id)
-            st.rerun()
+            go_to_map()
     _show_neighbours(subject, row)
 
 

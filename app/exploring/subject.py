@@ -34,6 +34,9 @@ from crlc.workspace.run_neighbours import RunNeighbours
 if TYPE_CHECKING:
     from crlc.workspace.exploration import Exploration  # brings torch along
 
+_WORTH_MERGING = 0.1
+"""Two clusters that are less mixed are well apart."""
+
 METHODS = {"umap": "UMAP", "tsne": "t-SNE", "pca": "PCA"}
 Rows = NDArray[np.int64]
 Values = NDArray[np.float32]
@@ -209,7 +212,7 @@ class RunSubject(Subject):
         """Clusters that may be one, and clusters that may be two, with images as examples; found once."""
         if self._heavy_advice is None:
             found = self._heavy.suggestions(1, most)
-            self._heavy_advice = (found.merge, found.split)
+            self._heavy_advice = ([one for one in found.merge if one.mixing >= _WORTH_MERGING], found.split)
         return self._heavy_advice
 
     def _read_map(self, settings: MapSettings) -> NDArray[np.float32] | None:

@@ -18,6 +18,7 @@ from app.exploring.subject import METHODS, RunSubject, Subject
 from app.figures.colours import colour_of
 from app.figures.confusion import confusion_figure
 from app.state.exploring import box, exploring, fill_box, open_cluster, remembered, turn_page
+from app.views import explore
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -46,9 +47,14 @@ def render() -> None:
         else:
             show_provisional_note()
             _show_cards(subject, _numbers(subject))
-        show_opened(subject, next((method for method in METHODS if subject.places(method) is not None), None))
+        drawn = next((method for method in METHODS if subject.places(method) is not None), None)
+        show_opened(subject, drawn, _go_to_map)
     except CrlcError as error:
         show_error(str(error))
+
+
+def _go_to_map() -> None:
+    st.switch_page(st.Page(explore.render, title="Explore", url_path="explore"))
 
 
 # ---- all clusters
@@ -137,14 +143,14 @@ def _show_card(subject: Subject, number: int) -> None:
     button.button("Open", key=f"open-{number}", on_click=open_cluster, args=(number,), width="stretch")
 
 
-def _show_name_box(subject: RunSubject, number: int) -> None:
+def _show_name_box(subject: RunSubject, number: int, label: str | None = None) -> None:
     key = f"name-{subject.name}-{number}"
     fill_box(key, subject.names.get(number, ""))
     st.text_input(
-        f"Name of cluster {number}",
+        label or f"Name of cluster {number}",
         key=key,
         placeholder="name this cluster",
-        label_visibility="collapsed",
+        label_visibility="visible" if label else "collapsed",
         on_change=lambda: rename(subject, number, box(key)),
     )
 
@@ -188,8 +194,7 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
     with st.container(border=True):
         naming, merging, splitting = st.columns(3, vertical_alignment="bottom")
         with naming:
-            show_caption("Name")
-            _show_name_box(subject, number)
+            _show_name_box(subject, number, "Name")
         with merging:
             _show_merge_with(subject, number)
         with splitting:

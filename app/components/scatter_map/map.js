@@ -44,7 +44,7 @@ class PointMap {
     this.points = makePoints(this.canvas);
     this.frame.dataset.kind = this.points.kind;
     this.watcher = new ResizeObserver(() => this.fit());
-    this.watcher.observe(this.frame);
+    this.watcher.observe(this.stage);
   }
 
   build() {
@@ -76,7 +76,10 @@ class PointMap {
     this.button("Fit", "Show all (key 0)", () => this.showAll());
     this.legend = element("div", "legend");
     for (const hidden of [this.ring, this.place, this.card]) hidden.hidden = true;
-    this.frame.append(this.canvas, this.drawing, this.place, this.ring, this.tools, this.said, this.card);
+    this.stage = element("div", "stage");
+    this.stage.append(this.canvas, this.drawing, this.place, this.ring, this.card);
+    this.tools.append(this.said);
+    this.frame.append(this.tools, this.stage);
     this.root.append(this.frame, this.legend);
     this.listen();
     this.useTool("pan");
@@ -104,8 +107,8 @@ class PointMap {
     this.send = send;
     this.data = data;
     this.frame.style.height = `${data.height}px`;
-    this.tools.hidden = this.legend.hidden = Boolean(data.compact);
-    this.tools.style.display = data.compact ? "none" : "";
+    this.frame.classList.toggle("compact", Boolean(data.compact));
+    this.legend.hidden = Boolean(data.compact);
     const ticket = (this.ticket = (this.ticket || 0) + 1);
     try {
       const [places, ids, values] = await Promise.all([
@@ -289,7 +292,7 @@ class PointMap {
       if (!this.places || !this.canvas.clientWidth) return;
       const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
       const closer = Math.max(1, this.view.scale / this.whole());
-      const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28));
+      const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
       this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
       this.put(this.ring, this.hovered);
       this.put(this.place, this.data.focus ? this.data.focus.row : -1);
