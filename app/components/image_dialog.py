@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 
 from app.components.facts import Fact, show_facts
-from app.components.gallery import gallery
+from app.components.image_grid import image_grid
 from app.components.plain import show_caption, show_error, show_text
 from app.components.scatter_map import Focus, Marked, scatter_map
 from app.components.tiles import tiles_of
@@ -110,7 +110,7 @@ def _show_neighbours(subject: Subject, row: int) -> None:
     meaning += "" if subject.confidence is None else ", p: how sure the run is of its cluster (at most 1)"
     meaning += ". Green frame: same class; red, dashed: another class." if has_classes else "."
     show_caption(meaning)
-    gallery(tiles_of(subject, near.rows, caption, mark), key="gallery-neighbours", columns=6, opened=open_image)
+    image_grid(tiles_of(subject, near.rows, caption, mark), key="gallery-neighbours", columns=6, opened=open_image)
 
 
 def _facts(subject: Subject, row: int, size: tuple[int | None, int | None]) -> list[Fact]:

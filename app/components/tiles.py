@@ -9,7 +9,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.gallery import Tile, gallery
+from app.components.image_grid import Tile, image_grid
 from app.exploring.subject import Subject
 from app.figures.colours import colour_of
 from app.routes import image_url
@@ -66,7 +66,7 @@ def paged_gallery(subject: Subject, rows: Rows, *, name: str, columns: int, pick
     pages = -(-len(rows) // PER_PAGE)
     page = min(state.pages.get(name, 0), pages - 1)
     part = rows[page * PER_PAGE : (page + 1) * PER_PAGE]
-    gallery(
+    image_grid(
         tiles_of(subject, part),
         key=f"gallery-{name}",
         columns=columns,

@@ -30,11 +30,11 @@ class Tile:
 
 @cache
 def _component() -> Any:
-    script, style = ((_HERE / f"gallery.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
-    return st.components.v2.component("crlc_gallery", js=script, css=style)
+    script, style = ((_HERE / f"grid.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
+    return st.components.v2.component("crlc_image_grid", js=script, css=style)
 
 
-def gallery(
+def image_grid(
     tiles: Sequence[Tile],
     *,
     key: str,
