@@ -128,7 +128,7 @@ def remembered(key: str, usual: Any, options: Sequence[Any]) -> Any:
         the value, which the box has already.
     """
     last = f"{key}-last"
-    value = st.session_state.get(key) or st.session_state.get(last)
+    value = st.session_state[key] if key in st.session_state else st.session_state.get(last, usual)
     if value not in options:
         value = usual
     st.session_state[key] = st.session_state[last] = value

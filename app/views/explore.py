@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.editing import move, show_history
 from app.components.image_dialog import show_opened
 from app.components.plain import show_caption, show_error
 from app.components.scatter_map import Focus, MapEvents, Marked, scatter_map
@@ -17,7 +18,7 @@ from app.components.waiting import need_quality, watch
 from app.exploring.background import begin, work
 from app.exploring.choosing import OUTCOMES, inside_polygon, outcome_mask
 from app.exploring.colouring import Colouring, colouring, colours_of
-from app.exploring.subject import METHODS, Subject
+from app.exploring.subject import METHODS, RunSubject, Subject
 from app.state.exploring import box, choose, clear_choice, exploring, open_image, remembered
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError
@@ -109,9 +110,11 @@ def _filters(subject: Subject) -> Mask:
         help="Each class is matched to one cluster. Correct: in the cluster of its class. False negative: of the "
         "class, but elsewhere. False positive: in the cluster of the class, but of another class.",
     )
+    classes = [None, *range(len(names))]
+    remembered("explore-class", None, classes)
     of = st.selectbox(
         "Of class",
-        [None, *range(len(names))],
+        classes,
         key="explore-class",
         format_func=lambda number: "any class" if number is None else printable(names[number]),
         help="Which class that is about.",
@@ -217,9 +220,11 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
         rows = places[visible[places]]
     heading, button = st.columns([3, 1], vertical_alignment="center")
     with heading:
-        what = "images" if choice is None else f"images {choice.title}"
-        show_caption(f"{len(rows):,} {what}")
+        of_all = f" of {len(subject.ids):,}" if len(rows) < len(subject.ids) else ""
+        show_caption(f"{len(rows):,}{of_all} images{'' if choice is None else f' {choice.title}'}")
     if choice is not None:
+        if isinstance(subject, RunSubject):
+            _show_moving(subject, subject.ids[rows])
         button.button("Clear", on_click=clear_choice, width="stretch", help="Choose nothing (Esc on the map).")
     if choice is None or not choice.is_ordered:
         orders = subject.orders()
@@ -234,3 +239,11 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
         )
         rows = subject.ordered(rows, order or orders[0])
     paged_gallery(subject, rows, name="explore", columns=5)
+
+
+def _show_moving(subject: RunSubject, ids: NDArray[np.int64]) -> None:
+    """Put all images that are chosen and shown into one cluster."""
+    with st.popover("Move to a cluster", icon=":material/move_item:", width="stretch", disabled=not len(ids)):
+        target = st.selectbox("Cluster", subject.numbers, format_func=subject.cluster_text, key="explore-target")
+        st.button(f"Move {len(ids):,} images", type="primary", on_click=move, args=(subject, ids.tolist(), target))
+        show_history(subject)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.exploring.opened import open_dataset
 from app.state.exploring import Choice
+from crlc.analysis.map_settings import MapSettings
+from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
+from crlc.workspace.exploration import ExplorationSettings, explore
 from crlc.workspace.run_analysis import RunAnalysis
 from tests.app.tiny_run import tiny_dataset, tiny_run
 
@@ -69,7 +74,7 @@ def test_explore_filters_and_orders(show, workspace: Workspace, tmp_path: Path):
     at = show("explore")
     assert "tiny-run · 12 images · 3 clusters" in said(at)
     at.text_input(key="explore-search").set_value("B/0000").run()
-    assert "4 images" in said(at)
+    assert "4 of 12 images" in said(at)
     at.text_input(key="explore-search").set_value("nothing like that").run()
     assert "No image is left" in said(at)
     at.text_input(key="explore-search").set_value("").run()
@@ -77,14 +82,18 @@ def test_explore_filters_and_orders(show, workspace: Workspace, tmp_path: Path):
                                ("false positive", 1, 0)]:  # fmt: skip
         at.session_state["explore-outcome"] = outcome
         at.selectbox(key="explore-class").set_value(of).run()
-        assert f">{count} images<" in said(at)
+        assert f">{count} of 12 images<" in said(at)
     at.session_state["explore-outcome"] = "all"
     at.selectbox(key="explore-class").set_value(None).run()
     for by in ("class", "confidence", "agreement"):
         at.session_state["explore-by"] = by
         assert "12 images" in said(at.run())
     at.session_state["exploring"].choice = Choice(np.array([2, 9]), "chosen on the map")
-    assert "2 images chosen on the map" in said(at.run())
+    assert "2 of 12 images chosen on the map" in said(at.run())
+    at.selectbox(key="explore-target").set_value(1).run()
+    press(at, "Move 2 images")
+    assert "move 2 images to cluster 1" in said(at)
+    assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == [0, 1, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
     press(at, "Clear")
     assert "chosen on the map" not in said(at)
 
@@ -134,3 +143,30 @@ def test_an_edit_that_cannot_be_written_is_not_called_saved(show, workspace: Wor
     at.text_input(key="name-tiny-run-1").set_value("dogs").run()
     assert "Saved" not in said(at)
     assert "role='alert'" in said(at)
+
+
+def test_provisional_clusters_are_marked_and_can_be_looked_at(show, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    network = replace(FROZEN_HEADS, image_size=48)
+    explore(workspace, dataset, ExplorationSettings(3, MapSettings("pca"), network=network))
+    at = show("explore")
+    at.session_state["explore-method"] = "pca"
+    at.run()
+    assert "set · 12 images · 3 clusters" in said(at)
+    assert "Provisional clusters" in at.warning[0].value
+    assert "Move to a cluster" not in [button.label for button in at.button]
+    subject = open_dataset(workspace, workspace.dataset("set"))
+    near = subject.nearest(0, 20)
+    assert sorted(near.rows.tolist()) == list(range(1, 12))
+    similarity = subject.exploration.vectors @ subject.exploration.vectors[0]
+    lengths = np.linalg.norm(subject.exploration.vectors, axis=1)
+    np.testing.assert_allclose(near.similarity[0], np.max((similarity / lengths / lengths[0])[1:]), atol=1e-5)
+    at = show("clusters")
+    assert "Provisional clusters" in at.warning[0].value
+    assert not [button for button in at.button if button.label == "Open"]
+    with Annotations(dataset) as annotations:
+        annotations.exclude([1])
+    without = open_dataset(workspace, workspace.dataset("set"))
+    assert without.ids.tolist() == list(range(2, 13))
+    assert without.places("pca").shape == (11, 2)
+    assert len(without.nearest(3, 11).rows) == 10
