@@ -54,7 +54,10 @@ class SetupError(Exception):
 def main(arguments=None):
     """Set up if needed, then become the app."""
     parser = argparse.ArgumentParser(description="Start CRLC Studio in the browser.")
-    parser.add_argument("--no-browser", action="store_true", help="do not open the browser")
+    showing = parser.add_mutually_exclusive_group()
+    showing.add_argument("--no-browser", action="store_true", help="do not open the browser")
+    showing.add_argument("--window", action="store_true", help="open a window of its own instead of a browser's tab")
+    parser.add_argument("--host", help="address to listen on; by default this computer only. Others need a token")
     parser.add_argument("--port", type=int, help="port to listen on; by default 8501, or any that is free")
     parser.add_argument("--workspace", help="where data sets and runs are kept; by default your user-data folder")
     options = parser.parse_args(arguments)
@@ -69,6 +72,10 @@ def main(arguments=None):
     command = [str(python), "-P", "-m", "app"]  # -P: not an `app` in the folder where somebody stands
     if options.no_browser:
         command.append("--no-browser")
+    if options.window:
+        command.append("--window")
+    if options.host is not None:
+        command += ["--host", options.host]
     if options.port is not None:
         command += ["--port", str(options.port)]
     if options.workspace is not None:

@@ -82,6 +82,7 @@ def test_first_second_and_later_starts(project: Project):
 
     code, output = project.run()
     assert (code, output.splitlines()) == (0, [f"APP 1.0 {project.folder / '.venv'}"])
+    assert project.run("--window", "--host", "0.0.0.0")[1].strip().endswith(" --window --host 0.0.0.0")
 
     make_wheel(project.wheels, "2.0")
     project.require("thing>=2.0")

@@ -16,6 +16,11 @@ def show_error(text: str) -> None:
     _show(text, "background:rgba(255,75,75,.1);border-radius:6px;padding:.8rem 1rem", role="alert")
 
 
+def show_warning(text: str) -> None:
+    """What a person should know."""
+    _show(text, "background:rgba(230,159,0,.16);border-radius:6px;padding:.8rem 1rem", role="status")
+
+
 def show_caption(text: str) -> None:
     """A small remark."""
     _show(text, "opacity:.6;font-size:.875rem", role="note")

@@ -1,1 +1,1 @@
-"""Figures and their colours, without Streamlit."""
+"""Plotly figures; no Streamlit here."""

@@ -17,8 +17,8 @@ from app.components.waiting import need_quality
 from app.exploring.subject import METHODS, RunSubject, Subject
 from app.figures.colours import colour_of
 from app.figures.confusion import confusion_figure
+from app.pages import go_to
 from app.state.exploring import box, exploring, fill_box, open_cluster, remembered, turn_page
-from app.views import explore
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -54,7 +54,7 @@ def render() -> None:
 
 
 def _go_to_map() -> None:
-    st.switch_page(st.Page(explore.render, title="Explore", url_path="explore"))
+    go_to("explore")
 
 
 # ---- all clusters

@@ -238,7 +238,7 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
             help="Sure: by confidence. Typical: in the dense middle of its cluster. Odd: far from all others.",
         )
         rows = subject.ordered(rows, order or orders[0])
-    paged_gallery(subject, rows, name="explore", columns=5)
+    paged_gallery(subject, rows, name="explore", columns=4)
 
 
 def _show_moving(subject: RunSubject, ids: NDArray[np.int64]) -> None:

@@ -20,7 +20,7 @@ _THUMBNAIL_SIDE = 160
 _SHOWN_REASONS = 6
 
 
-def show() -> None:
+def render() -> None:
     """The page."""
     workspace = Workspace()
     st.title("CRLC Studio")

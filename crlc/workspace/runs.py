@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import platform
 import shutil
 from datetime import UTC, datetime
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, NotFoundError
+from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
+
+_LONGEST_TITLE = 80
 
 
 class Runs:
@@ -107,6 +110,21 @@ class Runs:
         if changed:
             raise CrlcError(f"{changed} images of {dataset.name!r} have other content since this run. Train again.")
         return dataset
+
+    def rename(self, run: RunFolder, title: str) -> None:
+        """Give a run a title for people; an empty one takes it away. Its id stays.
+
+        Raises:
+            UsageError: it is too long.
+        """
+        title = " ".join(title.split())
+        if len(title) > _LONGEST_TITLE:
+            raise UsageError(f"The title has {len(title)} letters; it may have up to {_LONGEST_TITLE}.")
+        file = run.path / "run.json"
+        stamp = file.stat()
+        content = {name: value for name, value in run.description().items() if name not in ("kind", "version")}
+        run.write_description({**content, "title": title or None})
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # runs are listed by it, oldest first
 
     def delete(self, run: RunFolder) -> None:
         """Forget a run."""

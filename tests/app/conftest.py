@@ -1,4 +1,4 @@
-"""A running app and a browser."""
+"""A running app and a browser; and workspaces for pages without one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from app.measuring import close_measuring
+from crlc.cli.main import main
+from crlc.jobs.shared import close_queues
 from crlc.workspace import Workspace
 from tests.conftest import ROOT
 
@@ -72,3 +75,29 @@ def page(browser: Browser, app: RunningApp, request: pytest.FixtureRequest) -> I
     ARTIFACTS.mkdir(exist_ok=True)
     page.screenshot(path=ARTIFACTS / f"{request.node.name}.png")
     page.close()
+
+
+@pytest.fixture(scope="session")
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with 200 digits and two tiny finished runs of them; not to be changed."""
+    root = tmp_path_factory.mktemp("trained") / "workspace"
+    assert main(["import", "digits", "--limit", "200", "--workspace", str(root)]) == 0
+    for seed in ("1", "2"):
+        assert main(["train", "digits", "--epochs", "2", "--seed", seed, "--workspace", str(root)]) == 0
+    return root
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
+    """The app's workspace, with nothing in it."""
+    monkeypatch.setenv("CRLC_WORKSPACE", str(tmp_path / "workspace"))
+    yield Workspace()
+    close_measuring()
+    close_queues()
+
+
+@pytest.fixture
+def trained(empty: Workspace, trained_folder: Path) -> Workspace:
+    """The app's workspace, with the digits and two runs."""
+    shutil.copytree(trained_folder, empty.root)
+    return empty

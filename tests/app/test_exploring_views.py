@@ -18,19 +18,16 @@ from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.exploration import ExplorationSettings, explore
 from crlc.workspace.run_analysis import RunAnalysis
+from tests.app.pages import page
 from tests.app.tiny_run import tiny_dataset, tiny_run
 
 
 @pytest.fixture
 def show(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AppTest]:
-    """A page on the test's workspace."""
+    """A page on the test's workspace, with the sidebar."""
     monkeypatch.setenv("CRLC_WORKSPACE", str(workspace.root))
 
-    def run(page: str) -> AppTest:
-        script = f"from app.views import {page}\n{page}.render()"
-        return AppTest.from_string(script, default_timeout=30).run()
-
-    return run
+    return page
 
 
 def said(at: AppTest) -> str:
@@ -42,29 +39,29 @@ def press(at: AppTest, label: str) -> None:
     next(button for button in at.button if button.label == label).click().run()
 
 
-@pytest.mark.parametrize("page", ["explore", "clusters"])
-def test_without_images_it_says_what_to_do(show, page: str):
-    assert "Bring some in on the Start page" in said(show(page))
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_without_images_it_says_what_to_do(show, name: str):
+    assert "Bring some in on the Start page" in said(show(name))
 
 
-@pytest.mark.parametrize("page", ["explore", "clusters"])
-def test_before_training_it_offers_provisional_clusters(show, workspace: Workspace, tmp_path: Path, page: str):
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_before_training_it_offers_provisional_clusters(show, workspace: Workspace, tmp_path: Path, name: str):
     tiny_dataset(workspace, tmp_path / "set")
-    at = show(page)
+    at = show(name)
     assert "set has not been trained yet" in said(at)
     assert [button.label for button in at.button] == ["Compute provisional clusters"]
 
 
-@pytest.mark.parametrize("page", ["explore", "clusters"])
-def test_what_is_wrong_is_said_in_place(show, workspace: Workspace, tmp_path: Path, page: str):
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_what_is_wrong_is_said_in_place(show, workspace: Workspace, tmp_path: Path, name: str):
     dataset = tiny_dataset(workspace, tmp_path / "set")
     run = tiny_run(workspace, dataset)
     np.save(next(run.path.glob("result-*")) / "q.npy", np.zeros((2, 3), np.float32))
-    assert "The result of the run tiny-run cannot be used: q has the shape" in said(show(page))
+    assert "The result of the run tiny-run cannot be used: q has the shape" in said(show(name))
     (run.path / "result.json").unlink()
-    assert "has no result yet" in said(show(page))
+    assert "has no result yet" in said(show(name))
     (dataset.folder / "dataset.json").write_text("{")
-    assert "role='alert'" in said(show(page))
+    assert "role='alert'" in said(show(name))
 
 
 def test_explore_filters_and_orders(show, workspace: Workspace, tmp_path: Path):

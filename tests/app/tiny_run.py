@@ -9,6 +9,7 @@ import numpy as np
 from crlc.analysis.map_settings import MapSettings, map_file, write_map
 from crlc.data.dataset import ImageDataset
 from crlc.training.run_folder import RunFolder
+from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.run_files import maps_folder
 from tests.pictures import save_pictures
@@ -33,6 +34,16 @@ def tiny_dataset(workspace: Workspace, folder: Path, *, classes: bool = True) ->
 
 def tiny_run(workspace: Workspace, dataset: ImageDataset, *, clusters: list[int] | None = None) -> RunFolder:
     """Its result and all three maps, which are the same."""
+    RunFolder(workspace.root / "runs" / "tiny-run").write_description(
+        {
+            "dataset": dataset.name,
+            "dataset_uid": dataset.info.uid,
+            "manifest_version": dataset.version,
+            "preset": "quick",
+            "settings": TrainSettings(clusters=3).to_json(),
+            "created": "2024-01-01T00:00:00+00:00",
+        }
+    )
     run = handmade_result(
         workspace, dataset, z=on_circle(ANGLES), clusters=clusters or CLUSTERS, sure=SURE, count=3, name="tiny-run"
     )

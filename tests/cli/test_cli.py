@@ -32,6 +32,7 @@ positional arguments:
     relink    Tell a data set where its originals are now.
     remove    Forget a data set; originals are not touched.
     explore   Look at a data set before training: map, provisional clusters.
+    count     Suggest a number of clusters for a data set.
     train     Train a run on a data set.
     resume    Go on with a run that was stopped.
     stop      Stop a run; it can be resumed.

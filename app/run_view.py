@@ -1,0 +1,111 @@
+"""A run as the Train page shows it while it goes on: from its status and metrics, without Streamlit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crlc.training.settings import TrainSettings
+from crlc.training.stages import stages_of
+
+_TRAINS = ("queued", "running", "stopping")
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RunView:
+    """What there is to show."""
+
+    state: str
+    """As people call it: `interrupted` is apart from `failed`."""
+
+    message: str
+    share: float
+    """Of all steps, from 0 to 1; of the preparation while there is one."""
+
+    headline: str
+    """What is being done and how far it is."""
+
+    images_per_second: float | None
+    seconds_left: float | None
+    seconds: float
+    warnings: tuple[str, ...] = ()
+    """The newest word on what goes wrong, each with what to try."""
+
+    latest: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The newest value of each metric."""
+
+    @property
+    def trains(self) -> bool:
+        """Whether its process works on it."""
+        return self.state in _TRAINS
+
+
+def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, Any]) -> RunView:
+    """Put together what is known.
+
+    Args:
+        status: of the run.
+        records: its metrics so far.
+        settings: from its description.
+    """
+    message = status.get("message") or ""
+    state = "interrupted" if status["state"] == "failed" and message.startswith("interrupted") else status["state"]
+    latest: dict[str, Any] = {}
+    warnings: dict[str, str] = {}
+    for record in records:
+        if record["kind"] == "step":
+            continue
+        latest |= {name: value for name, value in record.items() if value is not None}
+        if record["kind"] == "epoch":  # of clusters only the newest word counts
+            warnings = {kind: text for kind, text in warnings.items() if kind == "small-batch"}
+        warnings |= {warning["kind"]: warning["text"] for warning in record.get("warnings", ())}
+    step, steps = status.get("step", 0), status.get("steps", 0)
+    is_over = state not in _TRAINS
+    per_step = _seconds_per_step(records, status.get("stage"))
+    left = None if is_over or per_step is None or not steps else max(0, steps - step) * per_step
+    timing = latest.get("timing", {})
+    return RunView(
+        state,
+        message,
+        *_progress(status, step, steps, settings),
+        timing.get("images_per_second") or None,
+        left,
+        timing.get("seconds", 0.0),
+        tuple(warnings.values()),
+        latest,
+    )
+
+
+def stage_titles(settings: Mapping[str, Any]) -> dict[str, str]:
+    """The stages of a run by their names, in words; a single one needs none."""
+    names = [stage.name for stage in stages_of(TrainSettings.from_json(dict(settings)))]
+    if len(names) == 1:
+        return {names[0]: ""}
+    return {name: f"Stage {number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
+
+
+def _progress(status: Record, step: int, steps: int, settings: Mapping[str, Any]) -> tuple[float, str]:
+    if status["state"] in _TRAINS and "preparing" in status:
+        total, done = status.get("total"), status.get("done", 0)
+        share = done / total if total else 0.0
+        return share, f"{status['preparing']} {share:.0%}" if total else f"{status['preparing']} {done:,}"
+    share = min(1.0, step / steps) if steps else 0.0
+    if status["state"] == "queued":
+        return share, "Preparing"
+    titles = stage_titles(settings)
+    stage = titles.get(status.get("stage") or "", "")
+    epoch, epochs = status.get("epoch", 0), status.get("epochs", 0)
+    if status["state"] in _TRAINS and step < steps:
+        epoch += 1  # the one it is in
+    return share, ", ".join(filter(None, [stage, f"epoch {epoch:,} of {epochs:,}"])).capitalize()
+
+
+def _seconds_per_step(records: Sequence[Record], stage: str | None) -> float | None:
+    """Of the present stage: others may be quicker or slower."""
+    own = [record for record in records if record.get("stage") == stage and "timing" in record]
+    if not own:
+        return None
+    steps = own[-1]["step"] - own[0]["step"]
+    return (own[-1]["timing"]["seconds"] - own[0]["timing"]["seconds"]) / steps if steps > 0 else None

@@ -1,0 +1,86 @@
+"""Figures, from numbers written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.components.comparison import moved_images, moves_of
+from app.figures.compare import overlap_figure
+from app.figures.curves import (
+    certainty_figure,
+    classes_figure,
+    count_figure,
+    loss_figure,
+    overlaid_figure,
+    points_of,
+    sizes_figure,
+)
+from crlc.analysis.compare import compare_runs
+
+RECORDS = [
+    {"kind": "stage", "step": 0},
+    {"kind": "step", "step": 5, "loss": 4.0, "probability": 3.0, "penalty": 0.0, "labels": 0.0},
+    {"kind": "step", "step": 10, "loss": 2.0, "probability": 1.0, "penalty": 0.0, "labels": 0.0},
+    {"kind": "epoch", "step": 10, "loss": 3.0, "cluster_information": 0.25, "acc": None},
+    {"kind": "epoch", "step": 20, "loss": 2.0, "cluster_information": 0.5, "acc": 0.75},
+    {"kind": "end", "step": 20, "acc": 0.8},
+]
+
+
+def drawn(figure) -> dict[str, tuple[list[float], list[float]]]:
+    return {trace.name: (list(trace.x), list(trace.y)) for trace in figure.data}
+
+
+def test_loss_terms_that_are_nothing_are_left_out():
+    assert drawn(loss_figure(RECORDS, 10)) == {
+        "Total": ([0.5, 1.0], [4.0, 2.0]),
+        "Clusters (PC)": ([0.5, 1.0], [3.0, 1.0]),
+    }
+
+
+def test_epochs_with_what_is_known():
+    assert drawn(certainty_figure(RECORDS, 10)) == {"Cluster information": ([1.0, 2.0], [0.25, 0.5])}
+    assert drawn(classes_figure(RECORDS, 10)) == {"ACC": ([2.0, 2.0], [0.75, 0.8])}
+    assert classes_figure([], 10).data == ()
+
+
+def test_very_many_points_are_thinned_and_the_last_is_kept():
+    records = [{"kind": "step", "step": number, "loss": float(number)} for number in range(1, 1004)]
+    x, y = points_of(records, "loss", ("step",), 1)
+    assert len(x) <= 401
+    assert (x[0], x[-1], y[-1]) == (1.0, 1003.0, 1003.0)
+    assert len(points_of(records[:400], "loss", ("step",), 1)[0]) == 400
+
+
+def test_sizes_with_an_even_share_marked():
+    figure = sizes_figure([30, 10])
+    assert list(figure.data[0].y) == [30, 10]
+    assert figure.layout.shapes[0].y0 == 20
+    assert not sizes_figure([]).layout.shapes
+
+
+def test_the_suggested_number_is_marked():
+    figure = count_figure([2, 3, 4], [0.9, 0.8, 0.2], 3)
+    sizes = figure.data[0].marker.size
+    assert sizes.index(max(sizes)) == 1
+
+
+def test_titles_of_runs_are_shown_as_text():
+    figure = overlaid_figure({"<a href='http://x'>b</a>": ([1.0], [0.5]), "two": ([1.0], [0.2])}, "ACC", share=True)
+    assert figure.data[0].name == "&lt;a href=&#x27;http://x&#x27;&gt;b&lt;/a&gt;"
+    assert figure.data[0].line.color != figure.data[1].line.color
+    many = overlaid_figure({str(n): ([0.0], [0.0]) for n in range(14)}, "Loss", share=False)
+    assert len({(trace.line.color, trace.line.dash) for trace in many.data}) == 14
+
+
+def test_two_runs_side_by_side():
+    ids = np.arange(1, 9)
+    found = compare_runs(ids, np.array([0, 0, 0, 0, 1, 1, 1, 1]), ids, np.array([1, 1, 1, 0, 0, 0, 0, 1]))
+    figure = overlap_figure(found, ("0", "1 cats"), ("0", "1"))
+    assert [list(row) for row in figure.data[0].z] == [[3, 1], [1, 3]]  # matched ones on the diagonal
+    assert (list(figure.data[0].y), list(figure.data[0].x)) == (["0", "1 cats"], ["1", "0"])
+    assert moves_of(found) == {(0, 0): 1, (1, 1): 1}
+    assert moved_images(found, None, 5) == [(4, 0, 0), (8, 1, 1)]
+    assert moved_images(found, (1, 1), 5) == [(8, 1, 1)]
+    same = compare_runs(ids, np.zeros(8, np.int64), ids, np.zeros(8, np.int64))
+    assert (moves_of(same), moved_images(same, None, 5)) == ({}, [])
