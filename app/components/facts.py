@@ -21,7 +21,8 @@ def show_facts(facts: Iterable[Fact], heading: str | None = None, colour: str | 
     dot = f"<span style='{_DOT};background:{escape(colour)}'></span>" if colour else ""
     title = f"<b style='margin-right:.6rem;overflow-wrap:anywhere'>{escape(heading)}</b>" if heading else ""
     parts = " · ".join(
-        f"<span title='{escape(fact.help)}' style='cursor:help;white-space:nowrap'>{escape(fact.text)}</span>" for fact in facts
+        f"<span title='{escape(fact.help)}' style='cursor:help;white-space:nowrap'>{escape(fact.text)}</span>"
+        for fact in facts
     )
     st.html(f"<div style='line-height:1.5'>{dot}{title}<span style='opacity:.8;font-size:.9rem'>{parts}</span></div>")
 
