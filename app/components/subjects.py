@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.components.plain import show_caption, show_error
+from app.components.plain import show_caption, show_error, show_text
 from app.components.waiting import watch
 from app.exploring.background import Work, begin
 from app.exploring.opened import open_dataset, open_run
@@ -26,7 +26,7 @@ def subject_of_page(workspace: Workspace, title: str) -> Subject | None:
             try:
                 subject = open_run(workspace, run)
             except NotFoundError as error:
-                show_error(str(error))
+                show_text(str(error))
             else:
                 _about(subject)
                 return subject
@@ -39,15 +39,13 @@ def subject_of_page(workspace: Workspace, title: str) -> Subject | None:
         return None
 
 
-def show_provisional_note() -> None:
-    """Say that nothing was trained."""
-    st.warning(
-        "Provisional clusters: k-means on the features of a pretrained network. Nothing was trained yet.",
-        icon=":material/science:",
-    )
-
-
 def _about(subject: Subject) -> None:
+    if subject.is_provisional:
+        st.badge(
+            "Provisional clusters: k-means on the features of a pretrained network. Nothing was trained yet.",
+            icon=":material/science:",
+            color="orange",
+        )
     show_caption(f"{subject.name} · {len(subject.ids):,} images · {len(set(subject.clusters.tolist()))} clusters")
 
 

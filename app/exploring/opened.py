@@ -12,6 +12,7 @@ from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.run_analysis import RunAnalysis
+from crlc.workspace.run_files import read_result
 from crlc.workspace.runs import Runs
 
 _REMEMBERED = 4
@@ -51,7 +52,7 @@ def open_run(workspace: Workspace, run: RunFolder) -> RunSubject:
     dataset = Runs(workspace).dataset_of(run.description(), unchanged=False)
     with _guard:
         curation = annotations_of(dataset).refresh()
-        _, facts = run.result()
+        facts = read_result(run).facts
         key = f"{run.path} {facts['folder']} {dataset.info.uid} {dataset.version} {curation.operation}"
         place = (str(workspace.root), RunSubject.kind, run.id)
         before = _subjects.get(place)

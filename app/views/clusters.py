@@ -10,7 +10,7 @@ from app.components.editing import merge, move, rename, show_history, split
 from app.components.facts import Fact, show_facts
 from app.components.image_dialog import show_opened
 from app.components.plain import show_caption, show_error, show_text
-from app.components.subjects import show_provisional_note, subject_of_page
+from app.components.subjects import subject_of_page
 from app.components.suggested import show_suggestions
 from app.components.tiles import paged_gallery, thumbnails
 from app.components.waiting import need_quality
@@ -45,7 +45,6 @@ def render() -> None:
             else:
                 _show_all(subject)
         else:
-            show_provisional_note()
             _show_cards(subject, _numbers(subject))
         drawn = next((method for method in METHODS if subject.places(method) is not None), None)
         show_opened(subject, drawn, _go_to_map)

@@ -12,7 +12,7 @@ from app.components.editing import move, show_history
 from app.components.image_dialog import show_opened
 from app.components.plain import show_caption, show_error
 from app.components.scatter_map import Focus, MapEvents, Marked, scatter_map
-from app.components.subjects import show_provisional_note, subject_of_page
+from app.components.subjects import subject_of_page
 from app.components.tiles import paged_gallery
 from app.components.waiting import need_quality, watch
 from app.exploring.background import begin, work
@@ -132,9 +132,10 @@ def _found(dataset: ImageDataset, _: int, text: str) -> NDArray[np.int64]:
 
 def _show_map(subject: Subject, method: str, by: tuple[str, Colouring], shown: Mask, visible: Mask) -> str | None:
     """The map, or another one while it is not there; returns which."""
-    if subject.is_provisional:
-        show_provisional_note()
-    drawn = _available(subject, method)
+    # What goes on stands below the map, so that the map stays where it is when it ends.
+    above, below = st.container(), st.container()
+    with below:
+        drawn = _available(subject, method)
     if drawn is None:
         return None
     state = exploring()
@@ -152,14 +153,15 @@ def _show_map(subject: Subject, method: str, by: tuple[str, Colouring], shown: M
         hidden=partial(_take_hidden, by[0]),
         cleared=clear_choice,
     )
-    scatter_map(
-        subject,
-        drawn,
-        by,
-        key="explore-map",
-        events=events,
-        marked=Marked(None if shown.all() else shown, chosen, state.hidden.get(by[0], []), focus),
-    )
+    with above:
+        scatter_map(
+            subject,
+            drawn,
+            by,
+            key="explore-map",
+            events=events,
+            marked=Marked(None if shown.all() else shown, chosen, state.hidden.get(by[0], []), focus),
+        )
     show_caption(
         "Drag to move, wheel to zoom, Shift and drag to choose with a lasso, Alt and drag with a box, click to open. "
         "Keys on the map: arrows, + −, 0, L, B, P, Enter, Esc."  # noqa: RUF001

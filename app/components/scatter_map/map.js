@@ -163,6 +163,15 @@ class PointMap {
     this.frame.dataset.chosen = String(this.chosenCount);
   }
 
+  fillAgain() {
+    this.points = makePoints(this.canvas);
+    if (!this.places) return;
+    this.points.setPlaces(this.places);
+    this.points.setValues(this.values, this.data.scale);
+    this.points.setFlags(this.flags);
+    this.draw();
+  }
+
   setFlags() {
     const count = this.ids.length;
     const shown = bits(this.data.shown, count);
@@ -209,14 +218,12 @@ class PointMap {
   }
 
   toggle(value, alone) {
-    const all = [...this.chips.keys()];
     if (alone) {
-      const isAlone = all.every((other) => other === value || this.alone === value);
-      this.hidden = isAlone ? new Set() : new Set(all.filter((other) => other !== value));
-      this.alone = isAlone ? null : value;
-    } else {
-      this.alone = null;
-      this.hidden.has(value) ? this.hidden.delete(value) : this.hidden.add(value);
+      const others = [...this.chips.keys()].filter((other) => other !== value);
+      this.hidden = new Set(this.alone === value ? [] : others);
+      this.alone = this.alone === value ? null : value;
+    } else if (!this.hidden.delete(value)) {
+      this.hidden.add(value);
     }
     this.markLegend();
     this.setFlags();
@@ -354,6 +361,8 @@ class PointMap {
 
   listen() {
     const canvas = this.canvas;
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault()); // it may come back
+    canvas.addEventListener("webglcontextrestored", () => this.fillAgain());
     canvas.addEventListener("pointerdown", (event) => this.down(event));
     canvas.addEventListener("pointermove", (event) => this.moved(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
