@@ -26,7 +26,7 @@ def watch(key: str) -> Work | None:
     if found.error is not None:
         show_error(found.error)
         st.button("Dismiss", key=f"dismiss-{key}", on_click=dismiss, args=(key,))
-    else:
+    elif not found.cancelled:  # what was cancelled is not to begin again by itself
         dismiss(key)
     return None
 

@@ -187,7 +187,8 @@ def _available(subject: Subject, method: str) -> str | None:
         return None
     if subject.places("pca") is None:
         instead = f"map-{subject.kind}-{subject.name}-{subject.layout}-pca"
-        begin(instead, "PCA map", partial(subject.draw, "pca")).wait()
+        with st.spinner("Drawing the PCA map"):
+            begin(instead, "PCA map", partial(subject.draw, "pca")).wait()
     if subject.places("pca") is None:
         return None
     show_caption(f"Meanwhile this is the PCA map. The {title} takes its place when it is ready.")

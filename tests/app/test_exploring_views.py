@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.exploring.opened import open_dataset
+from app.exploring.background import begin, work
+from app.exploring.opened import open_dataset, open_run
 from app.state.exploring import Choice
 from crlc.analysis.map_settings import MapSettings
 from crlc.training.presets import FROZEN_HEADS
@@ -18,6 +20,7 @@ from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.exploration import ExplorationSettings, explore
 from crlc.workspace.run_analysis import RunAnalysis
+from crlc.workspace.run_files import maps_folder
 from tests.app.pages import page
 from tests.app.tiny_run import tiny_dataset, tiny_run
 
@@ -96,6 +99,23 @@ def test_explore_filters_and_orders(show, workspace: Workspace, tmp_path: Path):
     assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == [0, 1, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
     press(at, "Clear")
     assert "chosen on the map" not in said(at)
+
+
+def test_a_cancelled_map_does_not_begin_again_by_itself(show, workspace: Workspace, tmp_path: Path):
+    run = tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    next(maps_folder(run).glob("map-tsne-*")).unlink()
+    key = f"map-runs-tiny-run-{open_run(workspace, run).layout}-tsne"
+    asked = threading.Event()
+    begun = begin(key, "t-SNE map", lambda work: (asked.wait(20), work.stop_with(asked.clear)))
+    begun.cancel()
+    asked.set()
+    begun.wait()
+    at = show("explore")
+    at.session_state["explore-method"] = "tsne"
+    at.run()
+    assert "Compute the t-SNE map of 12 images" in [button.label for button in at.button]
+    assert "Meanwhile this is the PCA map" in said(at)
+    assert work(key) is begun
 
 
 def test_clusters_are_named_merged_split_and_all_undone(show, workspace: Workspace, tmp_path: Path):
