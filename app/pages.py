@@ -28,6 +28,8 @@ class PageEntry:
 PAGES = (
     PageEntry("start", "Start", "add_photo_alternate"),
     PageEntry("train", "Train", "model_training"),
+    PageEntry("explore", "Explore", "bubble_chart"),
+    PageEntry("clusters", "Clusters", "category"),
     PageEntry("runs", "Runs", "stacked_line_chart"),
 )
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.map_routes import MAP_ROUTES
 from crlc.data.dataset import ImageDataset
 from crlc.data.thumbnails import thumbnail
 from crlc.errors import CrlcError
@@ -71,6 +72,7 @@ def serve_problems(request: Request) -> Response:
 
 
 ROUTES = [
+    *MAP_ROUTES,
     Route("/images/{dataset}/{image_id:int}", serve_image),
     Route("/problems/{dataset}", serve_problems),
 ]

@@ -179,6 +179,15 @@ class Curation:
 
     # ---- questions
 
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Every label that was ever given, in the order of its first use, which later operations do not change."""
+        return tuple(self._names)
+
+    def label_numbers(self, ids: ArrayLike) -> NDArray[np.int64]:
+        """The labels of some images by their place in `label_names`, -1 for none."""
+        return self._labels.at(ids).astype(np.int64)
+
     def label(self, image_id: int) -> str | None:
         """The label of one image."""
         number = int(self._labels.at(image_id))

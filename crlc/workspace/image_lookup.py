@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.dataset import ImageDataset
-from crlc.data.manifest import Manifest
+from crlc.data.manifest import ImageRecord, Manifest
 from crlc.data.sources.table import as_windows_text
 from crlc.errors import NotFoundError
-from crlc.names import from_printable, from_spreadsheet_safe, printable
+from crlc.names import from_printable, from_spreadsheet_safe, path_from_bytes, printable
 
 _COMPARED = 20_000
 
@@ -109,3 +109,19 @@ def paths_of(dataset: ImageDataset, ids: NDArray[np.int64]) -> Iterator[tuple[in
         given = json.dumps(ids.tolist())
         for record in manifest.records("id IN (SELECT value FROM json_each(?))", (given,)):
             yield record.id, record.path
+
+
+def records_of(dataset: ImageDataset, ids: NDArray[np.int64]) -> dict[int, ImageRecord]:
+    """What the manifest says of some images, by id; images that are not there are left out."""
+    with Manifest(dataset.folder) as manifest:
+        found = manifest.records("id IN (SELECT value FROM json_each(?))", (json.dumps(ids.tolist()),))
+        return {record.id: record for record in found}
+
+
+def search_paths(dataset: ImageDataset, text: str) -> NDArray[np.int64]:
+    """The readable images whose path holds a text, by ascending id; capital and small letters are the same."""
+    wanted = from_printable(text).casefold()
+    with Manifest(dataset.folder) as manifest:
+        rows = manifest.connection.execute("SELECT id, path FROM images WHERE status = 'ok' ORDER BY id")
+        found = [number for number, path in rows if wanted in path_from_bytes(path).casefold()]
+    return np.array(found, dtype=np.int64)

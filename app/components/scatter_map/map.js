@@ -1,0 +1,506 @@
+// The map of a page: moving, hovering, clicking, choosing. Points come from our server by URL, never from elsewhere.
+// All text is set as text. To Python go: `region` (a polygon on the map), `clicked`, `hidden`, `cleared`.
+
+const ZOOM_STEP = 1.3;
+const REACH = 9; // pixels from a point at which it is still meant
+const SPACING = 4; // pixels between corners of a lasso
+const MOVED = 4; // pixels after which a press is no click
+const TOOLS = { pan: "Move", lasso: "Lasso", box: "Box" };
+const HELP = {
+  pan: "Drag to move, wheel or pinch to zoom (key P)",
+  lasso: "Draw around images to choose them (key L, or Shift and drag; Ctrl adds to the choice)",
+  box: "Drag a box around images (key B, or Alt and drag; Ctrl adds to the choice)",
+};
+
+function element(kind, className, text) {
+  const made = document.createElement(kind);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/** One bit per point, the first in the lowest bit of the first byte. */
+function bits(text, count) {
+  if (text === null || text === undefined) return null;
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return (row) => row < count && (bytes[row >> 3] >> (row & 7)) & 1;
+}
+
+async function fetched(url, Kind) {
+  const answer = await fetch(url, { credentials: "same-origin" });
+  if (!answer.ok) throw new Error(await answer.text());
+  return new Kind(await answer.arrayBuffer());
+}
+
+class PointMap {
+  constructor(root) {
+    this.root = root;
+    this.view = { x: 0, y: 0, scale: 100 };
+    this.tool = "pan";
+    this.pointers = new Map();
+    this.hovered = -1;
+    this.loaded = {};
+    this.build();
+    this.points = makePoints(this.canvas);
+    this.frame.dataset.kind = this.points.kind;
+    this.watcher = new ResizeObserver(() => this.fit());
+    this.watcher.observe(this.stage);
+  }
+
+  build() {
+    this.frame = element("div", "map");
+    this.frame.tabIndex = 0;
+    this.frame.setAttribute("role", "application");
+    this.frame.setAttribute("aria-label", "Map of the images");
+    this.canvas = element("canvas");
+    this.drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.outline = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    this.drawing.append(this.outline);
+    this.ring = element("div", "ring");
+    this.place = element("div", "ring place");
+    this.card = element("div", "card");
+    this.picture = element("img");
+    this.picture.alt = "";
+    this.picture.onload = () => this.picture.classList.toggle("small", this.picture.naturalWidth < 56);
+    this.caption = element("div");
+    this.card.append(this.picture, this.caption);
+    this.said = element("div", "said");
+    this.said.setAttribute("role", "status");
+    this.tools = element("div", "tools");
+    this.buttons = {};
+    for (const [name, title] of Object.entries(TOOLS)) {
+      this.buttons[name] = this.button(title, HELP[name], () => this.useTool(name));
+    }
+    this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
+    this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
+    this.button("Fit", "Show all (key 0)", () => this.showAll());
+    this.legend = element("div", "legend");
+    for (const hidden of [this.ring, this.place, this.card]) hidden.hidden = true;
+    this.stage = element("div", "stage");
+    this.stage.append(this.canvas, this.drawing, this.place, this.ring, this.card);
+    this.tools.append(this.said);
+    this.frame.append(this.tools, this.stage);
+    this.root.append(this.frame, this.legend);
+    this.listen();
+    this.useTool("pan");
+  }
+
+  button(text, title, action) {
+    const made = element("button", "", text);
+    made.type = "button";
+    made.title = title;
+    made.setAttribute("aria-label", title);
+    made.onclick = action;
+    this.tools.append(made);
+    return made;
+  }
+
+  useTool(name) {
+    this.tool = name;
+    this.frame.dataset.tool = name;
+    for (const [other, button] of Object.entries(this.buttons)) button.setAttribute("aria-pressed", other === name);
+  }
+
+  // ---- what Python says
+
+  async update(data, send) {
+    this.send = send;
+    this.data = data;
+    this.frame.style.height = `${data.height}px`;
+    this.frame.classList.toggle("compact", Boolean(data.compact));
+    this.legend.hidden = Boolean(data.compact);
+    const ticket = (this.ticket = (this.ticket || 0) + 1);
+    try {
+      const [places, ids, values] = await Promise.all([
+        this.load("places", data.places, Float32Array),
+        this.load("ids", data.ids, Uint32Array),
+        this.load("values", data.values, Uint16Array),
+      ]);
+      if (ticket !== this.ticket) return;
+      if (places.length !== 2 * ids.length || values.length !== ids.length) throw new Error("parts do not fit together");
+      this.show(places, ids, values);
+    } catch (error) {
+      if (ticket === this.ticket) this.said.textContent = `The map cannot be shown: ${error.message}. Reload the page.`;
+    }
+  }
+
+  async load(name, url, Kind) {
+    if (this.loaded[name]?.url !== url) this.loaded[name] = { url, content: fetched(url, Kind) };
+    return this.loaded[name].content;
+  }
+
+  show(places, ids, values) {
+    const isNew = places !== this.places;
+    this.ids = ids;
+    if (isNew) {
+      this.places = places;
+      this.finder = new NearestPoint(places);
+      this.points.setPlaces(places);
+      this.hover(-1);
+    }
+    if (values !== this.values || this.scaleText !== JSON.stringify(this.data.scale)) {
+      this.values = values;
+      this.scaleText = JSON.stringify(this.data.scale);
+      this.points.setValues(values, this.data.scale);
+      this.showLegend();
+    }
+    this.hidden = new Set(this.data.hidden);
+    this.markLegend();
+    this.setFlags();
+    if (isNew) this.fit(true);
+    const focus = this.data.focus;
+    if (focus && focus.turn !== this.focusTurn) {
+      this.focusTurn = focus.turn;
+      if (focus.move) {
+        this.view.x = places[2 * focus.row];
+        this.view.y = places[2 * focus.row + 1];
+        this.view.scale = Math.max(this.view.scale, this.whole() * (this.data.compact ? 2 : 4));
+      }
+    }
+    this.outline.setAttribute("d", "");
+    this.draw();
+    this.frame.dataset.drawn = String(ids.length);
+    this.frame.dataset.chosen = String(this.chosenCount);
+  }
+
+  fillAgain() {
+    this.points = makePoints(this.canvas);
+    if (!this.places) return;
+    this.points.setPlaces(this.places);
+    this.points.setValues(this.values, this.data.scale);
+    this.points.setFlags(this.flags);
+    this.draw();
+  }
+
+  setFlags() {
+    const count = this.ids.length;
+    const shown = bits(this.data.shown, count);
+    const chosen = bits(this.data.chosen, count);
+    const flags = new Uint8Array(count);
+    let total = 0;
+    for (let row = 0; row < count; row++) {
+      const visible = (!shown || shown(row)) && !this.hidden.has(this.values[row]);
+      const marked = chosen && chosen(row);
+      flags[row] = (visible ? 1 : 0) | (marked ? 2 : 0);
+      if (visible && marked) total++;
+    }
+    this.chosenCount = total;
+    this.flags = flags;
+    this.points.setFlags(flags);
+    const visible = flags.reduce((sum, flag) => sum + (flag & 1), 0);
+    const images = `${visible.toLocaleString("en")} images`;
+    this.said.textContent = this.data.compact ? "" : total ? `${total.toLocaleString("en")} of ${images} chosen` : images;
+  }
+
+  // ---- legend
+
+  showLegend() {
+    const scale = this.data.scale;
+    this.chips = new Map();
+    this.legend.replaceChildren();
+    if (scale.kind !== "categories") {
+      const ramp = element("div", "ramp");
+      ramp.style.background = `linear-gradient(to right, ${scale.ramp.join(",")})`;
+      this.legend.append(element("span", "", scale.low), ramp, element("span", "", scale.high));
+      return;
+    }
+    for (const entry of scale.entries) {
+      const chip = element("button");
+      chip.type = "button";
+      chip.title = `${entry.text}: ${entry.count.toLocaleString("en")} images. Click hides or shows it, double click shows it alone.`;
+      const dot = element("span", "dot");
+      dot.style.background = entry.colour;
+      chip.append(dot, element("span", "text", entry.text), element("span", "count", entry.count.toLocaleString("en")));
+      chip.onclick = (event) => this.toggle(entry.value, event.detail > 1);
+      this.legend.append(chip);
+      this.chips.set(entry.value, chip);
+    }
+  }
+
+  toggle(value, alone) {
+    if (alone) {
+      const others = [...this.chips.keys()].filter((other) => other !== value);
+      this.hidden = new Set(this.alone === value ? [] : others);
+      this.alone = this.alone === value ? null : value;
+    } else if (!this.hidden.delete(value)) {
+      this.hidden.add(value);
+    }
+    this.markLegend();
+    this.setFlags();
+    this.draw();
+    clearTimeout(this.telling); // a double click is one wish, not two
+    this.telling = setTimeout(() => this.send("hidden", [...this.hidden]), 250);
+  }
+
+  markLegend() {
+    for (const [value, chip] of this.chips || []) chip.setAttribute("aria-pressed", !this.hidden.has(value));
+  }
+
+  // ---- view
+
+  whole() {
+    return 0.47 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight);
+  }
+
+  fit(again = false) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!width || !height) return; // a hidden tab: the observer calls again
+    const ratio = window.devicePixelRatio || 1;
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+    }
+    if (again || !this.fitted) {
+      this.view = { x: 0, y: 0, scale: this.whole() };
+      this.fitted = Boolean(this.places);
+    }
+    this.draw();
+  }
+
+  showAll() {
+    this.view = { x: 0, y: 0, scale: this.whole() };
+    this.draw();
+  }
+
+  zoom(by, at = [this.canvas.clientWidth / 2, this.canvas.clientHeight / 2]) {
+    const before = this.toMap(at);
+    const least = this.whole() / 3;
+    this.view.scale = Math.max(least, Math.min(this.view.scale * by, this.whole() * 2000));
+    const after = this.toMap(at);
+    this.view.x += before[0] - after[0];
+    this.view.y += before[1] - after[1];
+    this.draw();
+  }
+
+  move(dx, dy) {
+    this.view.x -= dx / this.view.scale;
+    this.view.y += dy / this.view.scale;
+    this.draw();
+  }
+
+  toMap([x, y]) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return [this.view.x + (x - width / 2) / this.view.scale, this.view.y - (y - height / 2) / this.view.scale];
+  }
+
+  toScreen(row) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return [
+      width / 2 + (this.places[2 * row] - this.view.x) * this.view.scale,
+      height / 2 - (this.places[2 * row + 1] - this.view.y) * this.view.scale,
+    ];
+  }
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame(() => {
+      this.waiting = 0;
+      if (!this.places || !this.canvas.clientWidth) return;
+      const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
+      const closer = Math.max(1, this.view.scale / this.whole());
+      const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
+      this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
+      this.put(this.ring, this.hovered);
+      this.put(this.place, this.data.focus ? this.data.focus.row : -1);
+      this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
+    });
+  }
+
+  colour(text) {
+    if (text !== this.backgroundText) {
+      this.backgroundText = text;
+      const context = element("canvas").getContext("2d");
+      context.fillStyle = text.trim() || "#fff";
+      context.fillRect(0, 0, 1, 1);
+      this.background = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }
+    return this.background;
+  }
+
+  put(ring, row) {
+    ring.hidden = row < 0 || row >= this.ids.length;
+    if (ring.hidden) return;
+    const [x, y] = this.toScreen(row);
+    ring.style.left = `${x}px`;
+    ring.style.top = `${y}px`;
+  }
+
+  // ---- hovering and clicking
+
+  rowAt(at) {
+    if (!this.finder) return -1;
+    const [x, y] = this.toMap(at);
+    return this.finder.find(x, y, REACH / this.view.scale, this.flags);
+  }
+
+  hover(row) {
+    if (row === this.hovered) return;
+    this.hovered = row;
+    this.card.hidden = row < 0;
+    if (row >= 0) {
+      this.picture.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
+      this.caption.textContent = this.meaning(this.values[row]);
+      const [x, y] = this.toScreen(row);
+      const { clientWidth: width, clientHeight: height } = this.canvas;
+      this.card.style.left = x > width / 2 ? "" : `${x + 16}px`;
+      this.card.style.right = x > width / 2 ? `${width - x + 16}px` : "";
+      this.card.style.top = y > height / 2 ? "" : `${Math.max(0, y - 10)}px`;
+      this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
+    }
+    this.draw();
+  }
+
+  meaning(value) {
+    const scale = this.data.scale;
+    if (scale.kind === "categories") return scale.entries.find((entry) => entry.value === value)?.text ?? "";
+    return value === 65535 ? "" : `${scale.title} ${((100 * value) / 65534).toFixed(1)} %`;
+  }
+
+  // ---- mouse, fingers, keys
+
+  listen() {
+    const canvas = this.canvas;
+    canvas.addEventListener("webglcontextlost", (event) => event.preventDefault()); // it may come back
+    canvas.addEventListener("webglcontextrestored", () => this.fillAgain());
+    canvas.addEventListener("pointerdown", (event) => this.down(event));
+    canvas.addEventListener("pointermove", (event) => this.moved(event));
+    canvas.addEventListener("pointerup", (event) => this.up(event));
+    canvas.addEventListener("pointercancel", (event) => this.up(event, true));
+    canvas.addEventListener("pointerleave", () => this.pointers.size || this.hover(-1));
+    canvas.addEventListener("dblclick", (event) => this.tool === "pan" && this.zoom(2, this.at(event)));
+    canvas.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      this.hover(-1);
+      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), this.at(event));
+    }, { passive: false });
+    this.frame.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  down(event) {
+    if (event.button) return;
+    this.frame.focus({ preventScroll: true });
+    this.canvas.setPointerCapture(event.pointerId);
+    this.pointers.set(event.pointerId, this.at(event));
+    this.hover(-1);
+    if (this.pointers.size > 1) {
+      this.path = null;
+      this.outline.setAttribute("d", "");
+      return;
+    }
+    this.began = this.last = this.at(event);
+    this.farthest = 0;
+    const tool = event.shiftKey ? "lasso" : event.altKey ? "box" : this.tool;
+    this.path = tool === "pan" || this.data.compact ? null : { tool, corners: [this.began], more: event.ctrlKey || event.metaKey };
+    this.frame.dataset.busy = this.path ? "" : "drag";
+  }
+
+  moved(event) {
+    const at = this.at(event);
+    if (!this.pointers.has(event.pointerId)) {
+      if (event.pointerType !== "touch") this.hover(this.rowAt(at));
+      return;
+    }
+    const before = this.pointers.get(event.pointerId);
+    if (this.pointers.size === 2) {
+      const [one, two] = [...this.pointers.keys()].map((key) => this.pointers.get(key));
+      const apart = Math.hypot(one[0] - two[0], one[1] - two[1]);
+      this.pointers.set(event.pointerId, at);
+      const [first, second] = [...this.pointers.values()];
+      const now = Math.hypot(first[0] - second[0], first[1] - second[1]);
+      this.move((at[0] - before[0]) / 2, (at[1] - before[1]) / 2);
+      if (apart > 0) this.zoom(now / apart, [(first[0] + second[0]) / 2, (first[1] + second[1]) / 2]);
+      this.farthest = Infinity;
+      return;
+    }
+    this.pointers.set(event.pointerId, at);
+    this.farthest = Math.max(this.farthest, Math.hypot(at[0] - this.began[0], at[1] - this.began[1]));
+    if (!this.path) {
+      this.move(at[0] - before[0], at[1] - before[1]);
+      return;
+    }
+    if (this.path.tool === "box") {
+      const [x, y] = this.began;
+      this.path.corners = [[x, y], [at[0], y], at, [x, at[1]]];
+    } else if (Math.hypot(at[0] - this.last[0], at[1] - this.last[1]) >= SPACING) {
+      this.path.corners.push(at);
+      this.last = at;
+    }
+    this.outline.setAttribute("d", `M${this.path.corners.map((corner) => corner.join(",")).join("L")}Z`);
+  }
+
+  up(event, cancelled = false) {
+    if (!this.pointers.delete(event.pointerId)) return;
+    this.frame.dataset.busy = "";
+    const path = this.path;
+    this.path = null;
+    if (cancelled || this.pointers.size) return;
+    if (this.farthest < MOVED) {
+      this.outline.setAttribute("d", "");
+      const row = this.rowAt(this.at(event));
+      if (row >= 0) this.send("clicked", this.ids[row]);
+    } else if (path && path.corners.length > 2) {
+      this.send("region", { corners: path.corners.map((corner) => this.toMap(corner)), more: path.more });
+    } else {
+      this.outline.setAttribute("d", "");
+    }
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const step = 60;
+    const actions = {
+      ArrowLeft: () => this.walk(step, 0), ArrowRight: () => this.walk(-step, 0),
+      ArrowUp: () => this.walk(0, step), ArrowDown: () => this.walk(0, -step),
+      "+": () => this.zoom(ZOOM_STEP), "=": () => this.zoom(ZOOM_STEP), "-": () => this.zoom(1 / ZOOM_STEP),
+      "0": () => this.showAll(), f: () => this.showAll(),
+      l: () => this.useTool("lasso"), b: () => this.useTool("box"), p: () => this.useTool("pan"),
+      Escape: () => this.escape(),
+      Enter: () => this.hovered >= 0 && this.send("clicked", this.ids[this.hovered]),
+    };
+    const action = actions[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+    if (!action || (event.key === "Enter" && event.target !== this.frame)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    action();
+  }
+
+  /** Move by keys; the image in the middle is shown, and Enter opens it. */
+  walk(dx, dy) {
+    this.move(dx, dy);
+    const found = this.finder?.find(this.view.x, this.view.y, 40 / this.view.scale, this.flags) ?? -1;
+    this.hover(-1);
+    this.hover(found);
+  }
+
+  escape() {
+    this.outline.setAttribute("d", "");
+    if (this.path) this.path = null;
+    else if (this.tool !== "pan") this.useTool("pan");
+    else if (this.chosenCount) this.send("cleared", true);
+  }
+
+  destroy() {
+    this.watcher.disconnect();
+    cancelAnimationFrame(this.waiting);
+    this.points.destroy();
+  }
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  // Streamlit calls again whenever the data changes: the map stays, with its view.
+  const map = (parentElement.pointMap ||= new PointMap(parentElement));
+  map.update(data, setTriggerValue);
+  return () =>
+    setTimeout(() => {
+      const host = parentElement.host ?? parentElement;
+      if (host.isConnected || parentElement.pointMap !== map) return;
+      map.destroy();
+      parentElement.pointMap = null;
+    });
+}

@@ -1,0 +1,78 @@
+"""What a page is about: the chosen run, or the chosen data set before training, or what to do to have one."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import streamlit as st
+
+from app.components.plain import show_caption, show_error, show_text
+from app.components.waiting import watch
+from app.exploring.background import Work, begin
+from app.exploring.opened import open_dataset, open_run
+from app.exploring.subject import Subject
+from app.state.chosen import chosen_dataset, chosen_run
+from crlc.data.dataset import ImageDataset
+from crlc.errors import CrlcError, NotFoundError
+from crlc.workspace import Workspace
+
+
+def subject_of_page(workspace: Workspace, title: str) -> Subject | None:
+    """The subject, with the page's heading above it; none after having said what to do instead."""
+    st.subheader(title, anchor=False)
+    try:
+        run, dataset = chosen_run(workspace), chosen_dataset(workspace)
+        if run is not None:
+            try:
+                subject = open_run(workspace, run)
+            except NotFoundError as error:
+                show_text(str(error))
+            else:
+                _about(subject)
+                return subject
+        if dataset is None:
+            st.info("There are no images yet. Bring some in on the Start page, or try the digits there.")
+            return None
+        return _before_training(workspace, dataset)
+    except CrlcError as error:
+        show_error(str(error))
+        return None
+
+
+def _about(subject: Subject) -> None:
+    if subject.is_provisional:
+        st.badge(
+            "Provisional clusters: k-means on the features of a pretrained network. Nothing was trained yet.",
+            icon=":material/science:",
+            color="orange",
+        )
+    show_caption(f"{subject.name} · {len(subject.ids):,} images · {len(set(subject.clusters.tolist()))} clusters")
+
+
+def _before_training(workspace: Workspace, dataset: ImageDataset) -> Subject | None:
+    key = f"exploration-{workspace.root}-{dataset.name}"
+    running = watch(key)
+    found = open_dataset(workspace, dataset)
+    if found is not None and running is None:
+        _about(found)
+        return found
+    show_caption(f"{dataset.name} has not been trained yet.")
+    if running is None:
+        st.info(
+            "Look at the images before any training: features of a pretrained network, a map of them, and provisional "
+            "clusters. It takes about a minute for 3,000 images."
+        )
+        st.button(
+            "Compute provisional clusters",
+            type="primary",
+            on_click=partial(begin, key, "Provisional clusters", partial(_explore, workspace, dataset)),
+        )
+    return None
+
+
+def _explore(workspace: Workspace, dataset: ImageDataset, work: Work) -> None:
+    from crlc.analysis.map_settings import MapSettings
+    from crlc.workspace.exploration import ExplorationSettings, explore
+
+    # The quickest map: the others are made when somebody wants to see them.
+    explore(workspace, dataset, ExplorationSettings(map=MapSettings("pca")), report=work.report)
