@@ -76,7 +76,7 @@ def move_and_zoom(page: Page) -> None:
     page.mouse.move(*before)
     page.mouse.wheel(0, -400)
     expect(frame).not_to_have_attribute("data-view", usual)
-    np.testing.assert_allclose(on_screen(page, places[4]), before, atol=0.5)
+    np.testing.assert_allclose(on_screen(page, places[4]), before, atol=2)  # events come in whole pixels
     assert float(frame.get_attribute("data-view").split()[2]) > 1.5 * float(usual.split()[2])
     frame.press("0")
     expect(frame).to_have_attribute("data-view", usual)
