@@ -142,6 +142,7 @@ def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
 
 
 def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_path: Path):
+    expect.set_options(timeout=20_000)  # a busy computer is no failure
     run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
     elsewhere: list[str] = []
     page.on(
