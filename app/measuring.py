@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -40,7 +41,7 @@ class Answer:
     """What is known so far."""
 
     state: str = "waiting"
-    """waiting, running, done or failed."""
+    """waiting, running, done, failed, or dropped, which is soon forgotten."""
 
     content: dict[str, Any] | None = None
     """What the command printed, once it is done."""
@@ -58,6 +59,7 @@ class Measuring:
         self._wanted: OrderedDict[Question, float] = OrderedDict()
         self._answers: OrderedDict[Question, Answer] = OrderedDict()
         self._process: subprocess.Popen[str] | None = None
+        self._running: Question | None = None
         self._thread: threading.Thread | None = None
         self._closing = False
 
@@ -85,6 +87,15 @@ class Measuring:
             if self._answers.get(question, Answer()).state != "running":
                 self._answers.pop(question, None)
 
+    def drop(self, question: Question) -> bool:
+        """Nobody wants to know any more: a command that works on it is ended; returns whether one did."""
+        with self._changed:
+            self._wanted.pop(question, None)
+            is_running = self._running == question and self._process is not None
+            if is_running and self._process is not None:
+                self._process.kill()
+            return is_running
+
     def wait(self, question: Question, seconds: float) -> Answer:
         """The answer, waited for."""
         self.ask(question)
@@ -110,7 +121,10 @@ class Measuring:
 
     def _work(self) -> None:
         while (question := self._next()) is not None:
-            self._note(question, self._asked(question))
+            answer = self._asked(question)
+            self._note(question, answer)
+            if answer.state == "dropped":
+                self.forget(question)
 
     def _next(self) -> Question | None:
         with self._changed:
@@ -149,7 +163,7 @@ class Measuring:
         except OSError as error:
             return Answer("failed", text=f"It could not be started: {error}.")
         with self._changed:
-            self._process = process
+            self._process, self._running = process, question
             if self._closing:
                 process.kill()
         error = ""
@@ -165,7 +179,9 @@ class Measuring:
         process.stdout.close()
         process.stderr.close()
         with self._changed:
-            self._process = None
+            self._process = self._running = None
+        if process.returncode == -signal.SIGKILL:
+            return Answer("dropped")
         try:
             return Answer("done", json.loads(printed))
         except ValueError:

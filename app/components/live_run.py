@@ -13,7 +13,7 @@ from app.cluster_sizes import cluster_sizes
 from app.components.plain import show_caption, show_error, show_text, show_warning
 from app.components.run_curves import show_curves, show_numbers
 from app.pages import link_to
-from app.run_view import RunView, view_of
+from app.run_view import RunView, stage_titles, view_of
 from app.state import training
 from app.state.selection import choose
 from crlc.cli.output import duration
@@ -41,17 +41,17 @@ _WORDS = {
 }
 
 
-def show_live(workspace: Workspace, queue: JobQueue, run: str | None) -> None:
+def show_live(queue: JobQueue, run: str | None) -> None:
     """What was just asked for, or the chosen run; looked at every second while something goes on."""
     try:
         live = any(not job.has_ended for job in queue.jobs())
     except CrlcError as error:
         show_error(str(error))
         return
-    st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(str(workspace.root), run, live=live)
+    st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(run, live=live)
 
 
-def _show(_: str, run: str | None, *, live: bool) -> None:
+def _show(run: str | None, *, live: bool) -> None:
     workspace = Workspace()
     queue = queue_of(workspace)
     try:
@@ -96,6 +96,9 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
     left = "" if view.seconds_left is None else f", {duration(view.seconds_left)} left"
     spent = f", {duration(view.seconds)}" if view.seconds and not view.trains else ""
     st.progress(view.share, text=f"{view.headline}{left}{spent}")
+    stages = [name.partition(": ")[2] for name in stage_titles(description["settings"]).values()]
+    if len(stages) > 1:
+        show_caption("Stages: " + ", then ".join(stages) + ". Dotted lines in the curves are where the next one began.")
     if view.state in ("failed", "interrupted") and view.message:
         show_error(f"{view.message[:1].upper()}{view.message[1:]}")
     if job is not None and job.state in ("failed", "interrupted") and not waits:

@@ -52,7 +52,7 @@ def loss_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
         x, y = points_of(records, name, ("step",), steps_per_epoch)
         if any(abs(value) > _NOTHING for value in y):
             figure.add_scatter(x=x, y=y, name=title, mode=_mode(x), line={"color": colour, "width": 2})
-    return figure
+    return _with_stages(figure, records, steps_per_epoch)
 
 
 def certainty_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
@@ -120,6 +120,14 @@ def _shares_figure(records: Sequence[Record], names: Mapping[str, tuple[str, str
         if y:
             figure.add_scatter(x=x, y=y, name=title, mode=_mode(x), line={"color": colour, "width": 2})
     figure.update_yaxes(range=[0, 1.02])
+    return _with_stages(figure, records, per_epoch)
+
+
+def _with_stages(figure: go.Figure, records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
+    """Mark where a stage after the first began."""
+    begun = {record["step"] for record in records if record["kind"] == "stage" and record["step"] > 0}
+    for step in sorted(begun):
+        figure.add_vline(x=step / steps_per_epoch, line={"color": SERIES[-1], "width": 1, "dash": "dot"})
     return figure
 
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.state.selection import selection
+
 _FOLLOWED, _COUNTED = "train-followed", "train-counted"
 
 
 def follow(job_id: str | None) -> None:
-    """Show this job until its run is known; none for no longer."""
-    st.session_state[_FOLLOWED] = job_id
+    """Show this job in place of the chosen run, until its run is known or a person chooses another; none for none."""
+    st.session_state[_FOLLOWED] = None if job_id is None else (job_id, selection())
 
 
 def followed() -> str | None:
     """The job to show in place of the chosen run."""
-    job_id: str | None = st.session_state.get(_FOLLOWED)
-    return job_id
+    job_id, chosen = st.session_state.get(_FOLLOWED) or (None, None)
+    return job_id if chosen == selection() else None
 
 
 def clusters_box(dataset: str) -> str:

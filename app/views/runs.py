@@ -62,7 +62,9 @@ def _show_table(runs: Runs, lines: list[RunLine]) -> None:
             "Time": st.column_config.TextColumn("Time", help="Spent on training."),
         },
     )
-    show_caption("Choose a row to look at that run; all pages then show it.")
+    damaged = len(runs.ids()) - len(lines)
+    unread = f" {damaged} more cannot be read: run.json in their folders is damaged." if damaged > 0 else ""
+    show_caption(f"Choose a row to look at that run; all pages then show it.{unread}")
 
 
 def _take_row(lines: list[RunLine]) -> None:

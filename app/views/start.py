@@ -7,7 +7,10 @@ from html import escape
 import streamlit as st
 
 from app.components.plain import show_caption, show_error, show_text
+from app.pages import link_to
 from app.routes import image_url, problems_url
+from app.state.imports import note_import, take_note
+from app.state.selection import choose
 from crlc.cli.output import describe, duration
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.errors import CrlcError
@@ -31,6 +34,10 @@ def render() -> None:
             st.warning("Enter the path of a folder first.")
         elif given is not None:
             _import(workspace, given)
+        note = take_note()
+        if note is not None:
+            st.success(note)
+            link_to("train", "Find its groups")
     names = workspace.dataset_names()
     if not names:
         st.info("No images here yet. Enter the path of a folder above, or try the digits.")
@@ -74,8 +81,9 @@ def _import(workspace: Workspace, given: str) -> None:
         bar.empty()
         show_error(f"{given} could not be imported: {error}. Check the path, your rights and the disk.")
         return
-    bar.empty()
-    st.success(f"{dataset.name}: {outcome.readable:,} images in {duration(outcome.seconds)}.")
+    note_import(f"{dataset.name}: {outcome.readable:,} images in {duration(outcome.seconds)}.")
+    choose(dataset.name)
+    st.rerun()  # the sidebar was drawn before there was anything to choose
 
 
 def _show_dataset(workspace: Workspace, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -11,6 +12,7 @@ from app.components.estimate import (
     PRESETS,
     estimate_question,
     planned,
+    preset_questions,
     show_count,
     show_estimate,
 )
@@ -19,7 +21,7 @@ from app.components.plain import show_error, show_text
 from app.measuring import measuring
 from app.pages import link_to
 from app.state import training
-from app.state.selection import choose, selection
+from app.state.selection import selection
 from app.training_form import Setting, TrainForm, known_settings, problem_with, read_assignments
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.errors import CrlcError
@@ -30,6 +32,7 @@ from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.originals import missing_originals
 
+_ORIGINALS_SECONDS = 10.0
 _PRESET_HELP = (
     "quick: about a minute for a few thousand images. balanced: three times as long. best: as good as it gets here."
 )
@@ -53,24 +56,38 @@ def render() -> None:
         return
     try:
         dataset = workspace.dataset(chosen.dataset)
-        summary = dataset.summary()
+        summary = _summary(str(dataset.folder), dataset.info.uid, dataset.version)
         queue = queue_of(workspace)
         busy = any(not job.has_ended for job in queue.jobs())
     except CrlcError as error:
         show_error(str(error))
         return
     if busy:  # what goes on comes first; asking for more can wait
-        show_live(workspace, queue, chosen.run)
+        show_live(queue, chosen.run)
         st.subheader("Another training", anchor=False)
     with st.container(border=True):
         _show_missing_originals(workspace, dataset)
         _ask(workspace, queue, dataset, summary, busy=busy)
     if not busy:
-        show_live(workspace, queue, chosen.run)
+        show_live(queue, chosen.run)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _summary(folder: str, *version: object) -> DatasetSummary:
+    """Counted once for each version of a data set: with 100,000 images it takes a quarter of a second."""
+    del version
+    return ImageDataset(Path(folder)).summary()
+
+
+@st.cache_data(ttl=_ORIGINALS_SECONDS, show_spinner=False, max_entries=16)
+def _missing_originals(folder: str, location: str) -> str | None:
+    """Not looked for at every click: an archive's directory may be long."""
+    del location  # only so that another place is looked at at once
+    return missing_originals(ImageDataset(Path(folder)))
 
 
 def _show_missing_originals(workspace: Workspace, dataset: ImageDataset) -> None:
-    problem = missing_originals(dataset)
+    problem = _missing_originals(str(dataset.folder), dataset.info.location)
     if problem is None:
         return
     show_error(f"{problem} Training works on what was decoded at import, as long as no other image size is needed.")
@@ -114,9 +131,9 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
     if problem:
         show_error(problem)
     else:
-        question = estimate_question(workspace, dataset, form)
-        unasked = summary.readable <= MEASURED_UNASKED or _measure_button()
-        show_estimate(question, images=summary.readable, may_measure=unasked and not busy)
+        questions = preset_questions(workspace, dataset, form)
+        if summary.readable <= MEASURED_UNASKED or _measure_button():
+            show_estimate(questions, images=summary.readable, may_measure=not busy)
     start = start_box.button(
         "Add to the queue" if busy else "Start training",
         type="primary",
@@ -126,6 +143,8 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         help="It goes on when you close the page, and the app finds it again after a restart.",
     )
     if start:
+        for question in preset_questions(workspace, dataset, form).values():
+            measuring().drop(question)  # the training needs the computer now
         _start(queue, form)
 
 
@@ -143,7 +162,6 @@ def _start(queue: JobQueue, form: TrainForm) -> None:
         show_error(str(error))
         return
     training.follow(job.id)
-    choose(form.dataset)
     st.rerun()
 
 

@@ -39,17 +39,31 @@ class RunningApp:
     pid: int
 
 
+def start_app(workspace: Workspace, *options: str) -> tuple[subprocess.Popen[str], str]:
+    """The real server as a process, and its address; it ends with `end_app`."""
+    command = [sys.executable, "-m", "app", "--no-browser", "--workspace", str(workspace.root), *options]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert line.startswith("CRLC Studio is at http://"), line
+    return process, line.split()[4]
+
+
+def end_app(process: subprocess.Popen[str]) -> str:
+    """What it printed since it was there."""
+    process.terminate()
+    rest = process.stdout.read()
+    assert process.wait(20) in (0, -15)
+    process.stdout.close()
+    return rest
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[RunningApp]:
     """The real server, on an empty workspace of its own."""
     workspace = Workspace(tmp_path / "workspace")
-    command = [sys.executable, "-m", "app", "--no-browser", "--workspace", str(workspace.root)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    line = process.stdout.readline()
-    assert line.startswith("CRLC Studio is at http://127.0.0.1:"), line
-    yield RunningApp(line.split()[4], workspace, process.pid)
-    process.terminate()
-    assert process.wait(20) in (0, -15)
+    process, url = start_app(workspace)
+    yield RunningApp(url, workspace, process.pid)
+    end_app(process)
 
 
 @pytest.fixture(scope="session")

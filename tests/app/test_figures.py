@@ -44,6 +44,13 @@ def test_epochs_with_what_is_known():
     assert classes_figure([], 10).data == ()
 
 
+def test_later_stages_are_marked():
+    records = [*RECORDS, {"kind": "stage", "step": 10, "stage": "clusters"}]
+    assert [shape.x0 for shape in loss_figure(records, 10).layout.shapes] == [1.0]
+    assert [shape.x0 for shape in classes_figure(records, 10).layout.shapes] == [1.0]
+    assert not loss_figure(RECORDS, 10).layout.shapes  # the first one begins at the axis
+
+
 def test_very_many_points_are_thinned_and_the_last_is_kept():
     records = [{"kind": "step", "step": number, "loss": float(number)} for number in range(1, 1004)]
     x, y = points_of(records, "loss", ("step",), 1)

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from app.server import PortTakenError, is_private, listen, reachable_as
 from app.window import open_window, window_browser
 from crlc.workspace import Workspace
-from tests.app.conftest import RunningApp
+from tests.app.conftest import RunningApp, end_app, start_app
 from tests.app.test_server import ask
 from tests.conftest import ROOT
 from tests.pictures import save_pictures
@@ -28,13 +28,10 @@ def open_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running
     workspace = Workspace(tmp_path_factory.mktemp("open") / "workspace")
     save_pictures(workspace.root.parent / "set", 1)
     workspace.import_dataset(str(workspace.root.parent / "set"))
-    command = [sys.executable, "-m", "app", "--no-browser", "--host", "0.0.0.0", "--workspace", str(workspace.root)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    port, token = process.stdout.readline().split()[4].rsplit(":", 1)[1].split("/?token=")
+    process, url = start_app(workspace, "--host", "0.0.0.0")
+    port, token = url.rsplit(":", 1)[1].split("/?token=")
     yield RunningApp(f"http://127.0.0.1:{port}", workspace, process.pid), token
-    process.terminate()
-    rest = process.stdout.read()
-    assert process.wait(20) in (0, -15)
+    rest = end_app(process)
     assert "it is not encrypted" in rest
     assert rest.endswith("No training is running.\n")
 

@@ -33,5 +33,18 @@ def test_an_answer_is_remembered_and_a_failure_explained(asking: Measuring, tmp_
     assert asking.known(failing) is None
 
 
+def test_a_question_can_be_dropped_and_asked_again(asking: Measuring, tmp_path: Path):
+    question, other = Question(tmp_path, ("train", "digits", "--dry-run")), Question(tmp_path, ("datasets",))
+    asking.ask(question)
+    asking.ask(other)
+    asking.drop(other)  # not begun yet
+    while asking.known(question) is None or not asking.drop(question):
+        pass
+    assert asking.wait(other, 60).state == "done"
+    assert asking.known(question) is None
+    asking.drop(other)  # an answer stays
+    assert asking.known(other).state == "done"
+
+
 def test_the_end_of_the_server_ends_the_command(asking: Measuring, tmp_path: Path):
     asking.ask(Question(tmp_path, ("doctor",)))  # the fixture closes it while the command runs

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import streamlit as st
 
 from app.pages import PAGES
 from crlc.jobs.shared import queue_of
@@ -66,6 +67,10 @@ def test_starting_puts_a_job_into_the_queue(trained: Workspace):
     assert (" ".join(job.arguments), job.title, job.state) == (wanted, "digits", "waiting")
     assert test.subheader[0].value == "Waiting for the one before it"
     assert test.button(key="start-training").label == "Add to the queue"
+    test.sidebar.selectbox[1].select(run_ids(trained)[0]).run()  # whoever chooses a run sees that one
+    assert test.subheader[0].value == "Finished"
+    test.button(key=f"show-{job.id}").click().run()
+    assert test.subheader[0].value == "Waiting for the one before it"
     test.button(key="live-Cancel").click().run()
     assert queue_of(trained).jobs()[0].state == "cancelled"
 
@@ -134,6 +139,7 @@ def test_originals_that_moved_can_be_linked_again(empty: Workspace):
         moved = empty.root.parent / "elsewhere" / file.name
         moved.parent.mkdir(exist_ok=True)
         shutil.move(file, moved)
+    st.cache_data.clear()  # as after some seconds
     test = page("train")
     assert "None of the images looked at are in" in texts(test)
     test.text_input[0].set_value(str(place))
