@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import streamlit as st
 
 from app.components.plain import show_caption, show_error
@@ -19,6 +22,7 @@ MEASURED_UNASKED = 20_000
 """Of more images, decoding them at another size takes long: a person has to ask for it."""
 
 _LOOK_SECONDS = 1.0
+_ENDED = ("done", "failed")
 _CLEAR = 0.75
 
 
@@ -37,37 +41,54 @@ def planned(answer: Answer | None) -> TrainSettings | None:
     return None if answer is None or answer.content is None else TrainSettings.from_json(answer.content["settings"])
 
 
-def show_estimate(question: Question, *, images: int, may_measure: bool) -> None:
-    """One line about time and method; measured now if it may be, and nobody trains."""
-    known = measuring().known(question)
-    pending = known is None or known.state == "running"
+def preset_questions(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> dict[str, Question]:
+    """The chosen preset first; then those that could be chosen instead, so that their times can be compared."""
+    presets = dict.fromkeys([form.preset, *PRESETS]) if form.preset in PRESETS else (form.preset,)
+    return {preset: estimate_question(workspace, dataset, replace(form, preset=preset)) for preset in presets}
+
+
+def show_estimate(questions: Mapping[str, Question], *, images: int, may_measure: bool) -> None:
+    """How long the chosen preset, the first of these, takes and why so; and the times of the others.
+
+    Args:
+        questions: by the name of each preset.
+        images: how many there are.
+        may_measure: whether what is not known yet is measured now.
+    """
+    known = [measuring().known(question) for question in questions.values()]
+    pending = sum(answer is None or answer.state not in _ENDED for answer in known)
     st.fragment(_show_estimate, run_every=_LOOK_SECONDS if pending and may_measure else None)(
-        question, images, may_measure=may_measure, pending=pending
+        questions, images, may_measure=may_measure, pending=pending
     )
 
 
-def _show_estimate(question: Question, images: int, *, may_measure: bool, pending: bool) -> None:
-    answer = measuring().ask(question) if may_measure else measuring().known(question) or Answer()
-    if pending and answer.state in ("done", "failed"):
+def _show_estimate(questions: Mapping[str, Question], images: int, *, may_measure: bool, pending: int) -> None:
+    look = measuring().ask if may_measure else lambda question: measuring().known(question) or Answer()
+    answers = {preset: look(question) for preset, question in questions.items()}
+    if sum(answer.state not in _ENDED for answer in answers.values()) < pending:
         st.rerun()  # the settings that the preset means are shown elsewhere on the page, too
+    chosen, *others = answers
+    answer = answers[chosen]
     with st.container(height=62, border=False):
         if answer.content is not None:
             settings = answer.content["settings"]
             epochs = settings["epochs"] + settings["pretrain_epochs"] + settings["finetune_epochs"]
+            times = [f"{one} {duration(found['seconds'])}" for one in others if (found := answers[one].content)]
             st.markdown(
-                f"About **{duration(answer.content['seconds'])}** on this computer",
+                f"About **{duration(answer.content['seconds'])}** on this computer"
+                + (f" ({', '.join(times)})" if times else ""),
                 help="From a few timed steps of this training here. It takes longer while other programs compute.",
             )
             show_caption(f"{epochs:,} epochs of {images:,} images. Method: {answer.content['method_reason']}.")
         elif answer.state == "failed":
             show_caption(f"The time could not be measured: {answer.text}")
             if st.button("Measure again", type="tertiary", key="estimate-again"):
-                measuring().forget(question)
+                measuring().forget(questions[chosen])
                 st.rerun()
-        elif not may_measure:
-            show_caption("The time is measured when nothing else is being trained.")
-        else:
+        elif may_measure:
             show_caption(f"Measuring how long it takes here ... {answer.text}")
+        else:
+            show_caption("How long it takes is measured when nothing is being trained.")
 
 
 def show_count(workspace: Workspace, dataset: ImageDataset) -> None:
@@ -82,7 +103,7 @@ def show_count(workspace: Workspace, dataset: ImageDataset) -> None:
 
 def _show_count(question: Question, dataset: str, *, pending: bool) -> None:
     answer = measuring().ask(question)
-    if pending and answer.state in ("done", "failed"):
+    if pending and answer.state in _ENDED:
         st.rerun()
     if answer.content is None:
         if answer.state == "failed":

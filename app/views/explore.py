@@ -29,6 +29,7 @@ from crlc.workspace.image_lookup import search_paths
 _AT_ONCE = 20_000
 """Up to that many images a map is begun without asking: it takes a minute at most."""
 
+_ANY = -1
 _NEEDS_QUALITY = ("most typical", "odd")
 Mask = NDArray[np.bool_]
 
@@ -110,16 +111,16 @@ def _filters(subject: Subject) -> Mask:
         help="Each class is matched to one cluster. Correct: in the cluster of its class. False negative: of the "
         "class, but elsewhere. False positive: in the cluster of the class, but of another class.",
     )
-    classes = [None, *range(len(names))]
-    remembered("explore-class", None, classes)
+    classes = [_ANY, *range(len(names))]
+    remembered("explore-class", _ANY, classes)
     of = st.selectbox(
         "Of class",
         classes,
         key="explore-class",
-        format_func=lambda number: "any class" if number is None else printable(names[number]),
+        format_func=lambda number: "any class" if number == _ANY else printable(names[number]),
         help="Which class that is about.",
     )
-    return mask & outcome_mask(outcome or "all", numbers, subject.clusters, subject.matched, of)
+    return mask & outcome_mask(outcome or "all", numbers, subject.clusters, subject.matched, None if of == _ANY else of)
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ from app.components.estimate import (
     PRESETS,
     estimate_question,
     planned,
+    preset_questions,
     show_count,
     show_estimate,
 )
@@ -130,9 +131,9 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
     if problem:
         show_error(problem)
     else:
-        question = estimate_question(workspace, dataset, form)
-        unasked = summary.readable <= MEASURED_UNASKED or _measure_button()
-        show_estimate(question, images=summary.readable, may_measure=unasked and not busy)
+        questions = preset_questions(workspace, dataset, form)
+        if summary.readable <= MEASURED_UNASKED or _measure_button():
+            show_estimate(questions, images=summary.readable, may_measure=not busy)
     start = start_box.button(
         "Add to the queue" if busy else "Start training",
         type="primary",
@@ -142,7 +143,8 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         help="It goes on when you close the page, and the app finds it again after a restart.",
     )
     if start:
-        measuring().drop(estimate_question(workspace, dataset, form))  # the training needs the computer now
+        for question in preset_questions(workspace, dataset, form).values():
+            measuring().drop(question)  # the training needs the computer now
         _start(queue, form)
 
 

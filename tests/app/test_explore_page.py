@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from playwright.sync_api import Page, expect
 
 from app.exploring.choosing import spread
@@ -66,6 +67,35 @@ def choose_on_the_map(page: Page) -> None:
     expect(frame).to_have_attribute("data-chosen", "0")
 
 
+def move_and_zoom(page: Page) -> None:
+    frame, places = page.locator(".map").first, spread(PLACES).tolist()
+    usual = frame.get_attribute("data-view")
+
+    # The wheel zooms around the mouse: what is under it stays there.
+    before = on_screen(page, places[4])
+    page.mouse.move(*before)
+    page.mouse.wheel(0, -400)
+    expect(frame).not_to_have_attribute("data-view", usual)
+    np.testing.assert_allclose(on_screen(page, places[4]), before, atol=2)  # events come in whole pixels
+    assert float(frame.get_attribute("data-view").split()[2]) > 1.5 * float(usual.split()[2])
+    frame.press("0")
+    expect(frame).to_have_attribute("data-view", usual)
+
+    # Dragging moves the map; so do the arrows, and Enter opens what is in the middle.
+    draw(page, [(0, 0), (0.2, 0.1)])
+    expect(frame).not_to_have_attribute("data-view", usual)
+    frame.press("0")
+    expect(frame).to_have_attribute("data-view", usual)
+    for _ in range(2):
+        frame.press("ArrowDown")
+    expect(page.locator(".card").first).to_be_visible()
+    frame.press("Enter")
+    expect(page.get_by_role("dialog").get_by_text("c/0000")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    frame.press("0")
+
+
 def filter_by_the_legend(page: Page) -> None:
     # The legend filters map and gallery.
     page.get_by_role("button", name="cluster 2 4").click()
@@ -112,6 +142,7 @@ def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
 
 
 def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_path: Path):
+    expect.set_options(timeout=20_000)  # a busy computer is no failure
     run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
     elsewhere: list[str] = []
     page.on(
@@ -124,6 +155,7 @@ def test_map_lasso_image_name_merge_and_undo(page: Page, app: RunningApp, tmp_pa
     expect(frame).to_have_attribute("data-drawn", "12")
     expect(page.locator(".tile")).to_have_count(12)
     choose_on_the_map(page)
+    move_and_zoom(page)
     filter_by_the_legend(page)
     look_at_an_image(page)
     edit_clusters(page, app, run)

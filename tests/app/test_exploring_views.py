@@ -81,13 +81,13 @@ def test_explore_filters_and_orders(show, workspace: Workspace, tmp_path: Path):
     at.text_input(key="explore-search").set_value("nothing like that").run()
     assert "No image is left" in said(at)
     at.text_input(key="explore-search").set_value("").run()
-    for outcome, of, count in [("correct", None, 11), ("false negative", 1, 1), ("false positive", 0, 1),
+    for outcome, of, count in [("correct", -1, 11), ("false negative", 1, 1), ("false positive", 0, 1),
                                ("false positive", 1, 0)]:  # fmt: skip
         at.session_state["explore-outcome"] = outcome
         at.selectbox(key="explore-class").set_value(of).run()
         assert f">{count} of 12 images<" in said(at)
     at.session_state["explore-outcome"] = "all"
-    at.selectbox(key="explore-class").set_value(None).run()
+    at.selectbox(key="explore-class").set_value(-1).run()
     for by in ("class", "confidence", "agreement"):
         at.session_state["explore-by"] = by
         assert "12 images" in said(at.run())

@@ -12,26 +12,6 @@ const HELP = {
   box: "Drag a box around images (key B, or Alt and drag; Ctrl adds to the choice)",
 };
 
-function element(kind, className, text) {
-  const made = document.createElement(kind);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-/** One bit per point, the first in the lowest bit of the first byte. */
-function bits(text, count) {
-  if (text === null || text === undefined) return null;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return (row) => row < count && (bytes[row >> 3] >> (row & 7)) & 1;
-}
-
-async function fetched(url, Kind) {
-  const answer = await fetch(url, { credentials: "same-origin" });
-  if (!answer.ok) throw new Error(await answer.text());
-  return new Kind(await answer.arrayBuffer());
-}
-
 class PointMap {
   constructor(root) {
     this.root = root;
@@ -74,13 +54,13 @@ class PointMap {
     this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
     this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
     this.button("Fit", "Show all (key 0)", () => this.showAll());
-    this.legend = element("div", "legend");
+    this.legend = new Legend((hidden) => this.hide(hidden));
     for (const hidden of [this.ring, this.place, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
     this.stage.append(this.canvas, this.drawing, this.place, this.ring, this.card);
     this.tools.append(this.said);
     this.frame.append(this.tools, this.stage);
-    this.root.append(this.frame, this.legend);
+    this.root.append(this.frame, this.legend.box);
     this.listen();
     this.useTool("pan");
   }
@@ -108,7 +88,7 @@ class PointMap {
     this.data = data;
     this.frame.style.height = `${data.height}px`;
     this.frame.classList.toggle("compact", Boolean(data.compact));
-    this.legend.hidden = Boolean(data.compact);
+    this.legend.box.hidden = Boolean(data.compact);
     const ticket = (this.ticket = (this.ticket || 0) + 1);
     try {
       const [places, ids, values] = await Promise.all([
@@ -142,10 +122,10 @@ class PointMap {
       this.values = values;
       this.scaleText = JSON.stringify(this.data.scale);
       this.points.setValues(values, this.data.scale);
-      this.showLegend();
+      this.legend.show(this.data.scale);
     }
     this.hidden = new Set(this.data.hidden);
-    this.markLegend();
+    this.legend.mark(this.hidden);
     this.setFlags();
     if (isNew) this.fit(true);
     const focus = this.data.focus;
@@ -192,48 +172,11 @@ class PointMap {
     this.said.textContent = this.data.compact ? "" : total ? `${total.toLocaleString("en")} of ${images} chosen` : images;
   }
 
-  // ---- legend
-
-  showLegend() {
-    const scale = this.data.scale;
-    this.chips = new Map();
-    this.legend.replaceChildren();
-    if (scale.kind !== "categories") {
-      const ramp = element("div", "ramp");
-      ramp.style.background = `linear-gradient(to right, ${scale.ramp.join(",")})`;
-      this.legend.append(element("span", "", scale.low), ramp, element("span", "", scale.high));
-      return;
-    }
-    for (const entry of scale.entries) {
-      const chip = element("button");
-      chip.type = "button";
-      chip.title = `${entry.text}: ${entry.count.toLocaleString("en")} images. Click hides or shows it, double click shows it alone.`;
-      const dot = element("span", "dot");
-      dot.style.background = entry.colour;
-      chip.append(dot, element("span", "text", entry.text), element("span", "count", entry.count.toLocaleString("en")));
-      chip.onclick = (event) => this.toggle(entry.value, event.detail > 1);
-      this.legend.append(chip);
-      this.chips.set(entry.value, chip);
-    }
-  }
-
-  toggle(value, alone) {
-    if (alone) {
-      const others = [...this.chips.keys()].filter((other) => other !== value);
-      this.hidden = new Set(this.alone === value ? [] : others);
-      this.alone = this.alone === value ? null : value;
-    } else if (!this.hidden.delete(value)) {
-      this.hidden.add(value);
-    }
-    this.markLegend();
+  hide(hidden) {
+    this.hidden = hidden;
     this.setFlags();
     this.draw();
-    clearTimeout(this.telling); // a double click is one wish, not two
-    this.telling = setTimeout(() => this.send("hidden", [...this.hidden]), 250);
-  }
-
-  markLegend() {
-    for (const [value, chip] of this.chips || []) chip.setAttribute("aria-pressed", !this.hidden.has(value));
+    this.send("hidden", [...hidden]);
   }
 
   // ---- view

@@ -1,0 +1,73 @@
+// What all parts of the map use, and its legend: what colours mean, and which values are hidden.
+
+function element(kind, className, text) {
+  const made = document.createElement(kind);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/** One bit per point, the first in the lowest bit of the first byte. */
+function bits(text, count) {
+  if (text === null || text === undefined) return null;
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return (row) => row < count && (bytes[row >> 3] >> (row & 7)) & 1;
+}
+
+async function fetched(url, Kind) {
+  const answer = await fetch(url, { credentials: "same-origin" });
+  if (!answer.ok) throw new Error(await answer.text());
+  return new Kind(await answer.arrayBuffer());
+}
+
+class Legend {
+  /** `changed` is called with the set of hidden values after a person hid or showed some. */
+  constructor(changed) {
+    this.box = element("div", "legend");
+    this.changed = changed;
+    this.hidden = new Set();
+    this.chips = new Map();
+  }
+
+  show(scale) {
+    this.chips = new Map();
+    this.box.replaceChildren();
+    if (scale.kind !== "categories") {
+      const ramp = element("div", "ramp");
+      ramp.style.background = `linear-gradient(to right, ${scale.ramp.join(",")})`;
+      this.box.append(element("span", "", scale.low), ramp, element("span", "", scale.high));
+      return;
+    }
+    for (const entry of scale.entries) {
+      const count = entry.count.toLocaleString("en");
+      const chip = element("button");
+      chip.type = "button";
+      chip.title = `${entry.text}: ${count} images. Click hides or shows it, double click shows it alone.`;
+      const dot = element("span", "dot");
+      dot.style.background = entry.colour;
+      chip.append(dot, element("span", "text", entry.text), element("span", "count", count));
+      chip.onclick = (event) => this.toggle(entry.value, event.detail > 1);
+      this.box.append(chip);
+      this.chips.set(entry.value, chip);
+    }
+  }
+
+  toggle(value, alone) {
+    const hidden = new Set(this.hidden);
+    if (alone) {
+      hidden.clear();
+      if (this.alone !== value) for (const other of this.chips.keys()) if (other !== value) hidden.add(other);
+      this.alone = this.alone === value ? null : value;
+    } else if (!hidden.delete(value)) {
+      hidden.add(value);
+    }
+    this.mark(hidden);
+    clearTimeout(this.telling); // a double click is one wish, not two
+    this.telling = setTimeout(() => this.changed(this.hidden), 200);
+  }
+
+  mark(hidden) {
+    this.hidden = hidden;
+    for (const [value, chip] of this.chips) chip.setAttribute("aria-pressed", !hidden.has(value));
+  }
+}
