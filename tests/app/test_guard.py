@@ -106,8 +106,7 @@ def test_a_window_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     program = tmp_path / "chromium"
     program.write_text(f'#!/bin/sh\necho "$@" > {pipe}\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
-    monkeypatch.setattr("app.window._ON_PATH", ("chromium",))
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert window_browser() == str(program)
     open_window("http://127.0.0.1:8501")
     assert pipe.read_text() == "--app=http://127.0.0.1:8501\n"

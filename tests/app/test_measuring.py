@@ -38,8 +38,8 @@ def test_a_question_can_be_dropped_and_asked_again(asking: Measuring, tmp_path: 
     asking.ask(question)
     asking.ask(other)
     asking.drop(other)  # not begun yet
-    while asking.known(question) is None or not asking.drop(question):
-        pass
+    while (begun := asking.known(question)) is None or not asking.drop(question):
+        assert begun is None or begun.state == "running"  # dropped before it is begun, it never would be
     assert asking.wait(other, 60).state == "done"
     assert asking.known(question) is None
     asking.drop(other)  # an answer stays
