@@ -199,11 +199,10 @@ def _fill(
 ) -> None:
     built = build_network(settings.network, len(images))
     built.network.to(device)
-    inputs = frozen_inputs(built, images, settings.network, folder, fit=True, report=report)
-    (folder / f"vectors-{len(images)}.npy").rename(folder / "vectors.npy")
+    inputs = frozen_inputs(built, images, settings.network, folder / "vectors.npy", fit=True, report=report)
     assert settings.clusters is not None
     clusters, distance = provisional_clusters(inputs.vectors, settings.clusters, settings.seed, report)
-    vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    vectors = inputs.vectors
     # Beside the arrays: the same images give the same vectors again, and those the same maps.
     maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint(vectors).encode()).hexdigest()[:16]}")
     maps.mkdir(exist_ok=True)
