@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+# Before torch is loaded, here and in every process that tests start: what they train is tiny, and two threads that
+# wait for each other by spinning take minutes on a busy computer.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import json
 import subprocess
 import sys
