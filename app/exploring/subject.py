@@ -6,6 +6,7 @@ Rows are in the order of `ids`, ascending. A subject never changes; `opened` giv
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,7 +51,7 @@ class Nearest(NamedTuple):
     """The paper's s: cosine between the `z`."""
 
 
-class Subject:
+class Subject(ABC):
     """What both kinds have."""
 
     kind: str
@@ -81,8 +82,9 @@ class Subject:
         return digest.hexdigest()
 
     @property
+    @abstractmethod
     def _source(self) -> str:
-        raise NotImplementedError
+        """What the images and their places come from."""
 
     @cached_property
     def classes(self) -> tuple[tuple[str, ...], Rows] | None:
@@ -138,27 +140,29 @@ class Subject:
             work.stop_with(process.cancel)
             process.wait()
 
+    @abstractmethod
     def _read_map(self, settings: MapSettings) -> NDArray[np.float32] | None:
-        raise NotImplementedError
+        """A map that was computed; none while it was not."""
 
+    @abstractmethod
     def _start_map(self, settings: MapSettings, report: ProgressCallback) -> MapProcess:
-        raise NotImplementedError
+        """Begin to compute a map."""
 
+    @abstractmethod
     def nearest(self, row: int, k: int) -> Nearest:
         """The images nearest to one, fewer when there are fewer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def orders(self) -> tuple[str, ...]:
         """By what its images can be sorted, most useful first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ordered(self, rows: Rows, order: str) -> Rows:
         """Rows in one of `orders`, first ones first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def caption(self, row: int) -> str:
         """A few letters to stand under an image."""
-        raise NotImplementedError
 
 
 class RunSubject(Subject):

@@ -68,7 +68,8 @@ class Marked(NamedTuple):
 @cache
 def _component() -> Any:
     # One script: the browser gets it from here and nothing from elsewhere.
-    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("points.js", "legend.js", "map.js"))
+    parts = ("points.js", "legend.js", "gestures.js", "map.js")
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in parts)
     return st.components.v2.component("crlc_scatter_map", js=script, css=(_HERE / "map.css").read_text("utf-8"))
 
 
