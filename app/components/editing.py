@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.components.plain import show_caption, show_error
 from app.exploring.opened import annotations_of
-from app.exploring.subject import RunSubject
+from app.exploring.subject import RunSubject, Subject
 from app.state.exploring import exploring
 from crlc.analysis.splitting import split_by_features
 from crlc.errors import CrlcError
@@ -66,7 +66,7 @@ def move(subject: RunSubject, ids: list[int], cluster: int) -> None:
     edit(lambda: editor_of(subject).move(ids, cluster))
 
 
-def _step(subject: RunSubject, kind: str) -> None:
+def _step(subject: Subject, kind: str) -> None:
     annotations = annotations_of(subject.dataset)
 
     def do() -> Entry:
@@ -82,7 +82,7 @@ def _step(subject: RunSubject, kind: str) -> None:
     state.saved = f"{'Undone' if kind == 'undo' else 'Done again'}: {printable(entry.title)}"
 
 
-def show_history(subject: RunSubject) -> None:
+def show_history(subject: Subject) -> None:
     """Undo and redo with what they are about, and what was saved last."""
     history = annotations_of(subject.dataset).history(1)
     undoable = next((entry for entry in history if not entry.undone), None)
