@@ -21,7 +21,7 @@ from crlc.jobs.shared import queue_of
 from crlc.workspace import Workspace
 from crlc.workspace.runs import Runs
 
-_HEIGHT = 92
+_HEIGHT = 84
 _WITH_MOVES = "label-with-moves"
 _ENDED = ("done", "failed")
 
@@ -68,7 +68,7 @@ def _show_button(workspace: Workspace, queue: JobQueue, subject: RunSubject, *, 
         icon=":material/auto_fix_high:",
         width="stretch",
         disabled=not count or not is_final,
-        help="Trains a new run that goes on from this one and follows your labels (CRLC-semi). This one stays as it is.",
+        help="Trains a new run that goes on from this one and follows your labels (CRLC-semi). This one is kept.",
     )
     with more.popover("", icon=":material/tune:", width="stretch", help="Options, and what to know before."):
         st.checkbox(
@@ -96,7 +96,7 @@ def _show_reason(
         show_caption("This run is not finished: resume it on the Train page first.")
         return
     if not len(given):
-        show_caption("Label at least one image first; about four of each name work well.")
+        show_caption("Label at least one image; four of each name work well.")
         return
     busy = any(not job.has_ended for job in queue.jobs())
     question = _question(workspace, subject)

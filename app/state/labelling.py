@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
+from app.exploring.subject import Subject
 from app.labelling.desk import Desk
 from app.labelling.items import Items
 from app.labelling.sources import Row
-
-DESK = "label-desk"
-"""Key of the component."""
 
 SOURCE, MODE = "label-source", "label-mode"
 """Keys of the boxes that ask which images, and how."""
@@ -27,17 +25,19 @@ class Labelling:
     """Of one subject; another one begins anew."""
 
     subject: tuple[str, str] = ("", "")
+    kept: Subject | None = None
+    """The subject as it was opened first: labels and exclusions since do not make it another."""
+
     desk: Desk = field(default_factory=Desk)
     source: Hashable = None
     """What the row was made of."""
 
     row: Row = field(default_factory=Row)
-    turn: int = 0
-    """Another number for every new row."""
+    turn: str = ""
+    """Another one for every new row."""
 
     names: list[str] = field(default_factory=list)
-    items: tuple[str, Items] | None = None
-    """With the version of the subject that they are of."""
+    items: Items | None = None
 
     imported: str | None = None
     """What an import of labels did."""
@@ -49,6 +49,11 @@ def labelling(kind: str = "", name: str = "") -> Labelling:
     if kept is None or (name and kept.subject != (kind, name)):
         kept = st.session_state[_KEY] = Labelling((kind, name))
     return kept
+
+
+def desk_key(subject: Subject) -> str:
+    """Of the component: what one sends about its images is never read as about another's."""
+    return f"label-desk-{subject.kind}-{subject.name}"
 
 
 def ask_for(source: str, mode: str) -> None:

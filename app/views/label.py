@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import streamlit as st
 
 from app.components.bulk_label import names_of, show_bulk_label
-from app.components.editing import show_history
+from app.components.editing import show_undo
 from app.components.image_dialog import show_opened
 from app.components.improve import is_watching, show_improve
 from app.components.label_desk import label_desk
@@ -33,12 +34,13 @@ from app.labelling.sources import (
     of_cluster,
     of_selection,
     refilled,
+    says_the_same,
     suggested,
 )
 from app.pages import go_to, link_to
 from app.run_lines import run_lines
 from app.state.exploring import box, clear_choice, exploring, remembered
-from app.state.labelling import ALL_AT_ONCE, DESK, MODE, ONE_BY_ONE, SOURCE, WHAT_CHANGED, Labelling, labelling
+from app.state.labelling import ALL_AT_ONCE, MODE, ONE_BY_ONE, SOURCE, WHAT_CHANGED, Labelling, desk_key, labelling
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -52,8 +54,14 @@ def render() -> None:
     if subject is None:
         return
     exploring(subject.kind, subject.name)
+    state = labelling(subject.kind, subject.name)
+    if not says_the_same(state.kept, subject):
+        state.kept, state.items, state.source = subject, None, None
+    assert state.kept is not None
+    subject = state.kept
     try:
-        need_quality(subject)
+        with st.container():  # there with and without a bar: what is below keeps its place and its state
+            need_quality(subject)
         family = family_of(run_lines(workspace), subject.name) if isinstance(subject, RunSubject) else None
         if family is not None and not (workspace.root / "runs" / family[1] / "result.json").exists():
             family = None
@@ -70,11 +78,10 @@ def render() -> None:
 
 def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | None, watching: bool) -> None:
     try:
-        head, body = st.container(), st.container()
-        with head:
-            asking, improving = st.columns([3, 2], gap="medium")
-            with asking:
-                mode, source = _ask(subject, has_changes=family is not None)
+        asking, improving = st.columns([3, 2], gap="medium")
+        body = st.container()
+        with asking:
+            mode, source = _ask(subject, has_changes=family is not None)
         with body:
             if mode == WHAT_CHANGED and family is not None:
                 show_what_changed(workspace, *family)
@@ -82,8 +89,8 @@ def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | N
                 _show_grid(subject, source)
             else:
                 _show_desk(subject, source)
-            if mode != WHAT_CHANGED:
-                _show_tools(subject)
+        with asking:
+            _show_tools(subject)  # after what the keyboard did: there may be something to undo now
         with improving:
             if isinstance(subject, RunSubject):
                 has_child = family is not None and family[0] == subject.name
@@ -99,9 +106,10 @@ def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | N
 
 def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
     """How, and which images."""
+    one, two = st.columns([3.2 if has_changes else 2, 3 if has_changes else 3.4])
     modes = [ONE_BY_ONE, ALL_AT_ONCE, *([WHAT_CHANGED] if has_changes else [])]
     remembered(MODE, ONE_BY_ONE, modes)
-    mode = st.segmented_control("How", modes, key=MODE, required=True, label_visibility="collapsed")
+    mode = one.segmented_control("How", modes, key=MODE, required=True, label_visibility="collapsed", width="stretch")
     choice = exploring().choice
     clusters = np.unique(subject.clusters).tolist()
     sources = [SUGGESTED, *([SELECTION] if choice is not None else []), *(f"{CLUSTER} {number}" for number in clusters)]
@@ -115,7 +123,7 @@ def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
         doubt = "least sure" if isinstance(subject, RunSubject) else "odd ones"
         return f"{subject.cluster_text(int(source.split()[1])).capitalize()}: {doubt} first"
 
-    source = st.selectbox(
+    source = two.selectbox(
         "Which images",
         sources,
         key=SOURCE,
@@ -128,9 +136,8 @@ def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
 
 
 def _show_tools(subject: Subject) -> None:
-    said, names, imported = st.columns([6, 1.4, 1.4], vertical_alignment="center")
-    with said:
-        show_history(subject)
+    undo, redo, names, imported = st.columns(4)
+    show_undo(subject, undo, redo)
     with names:
         show_names_popover(subject)
     with imported:
@@ -142,9 +149,9 @@ def _show_tools(subject: Subject) -> None:
 
 def _take(subject: Subject, state: Labelling) -> None:
     """Write down what came from the browser; asked twice about the same, it does it once."""
-    work = read_work((box(DESK) or {}).get("work"))
-    if work is not None:
-        state.desk.take(work, annotations_of(subject.dataset))
+    work = read_work((box(desk_key(subject)) or {}).get("work"))
+    if work is not None and state.desk.take(work, annotations_of(subject.dataset)):
+        exploring().saved = exploring().problem = None  # what was said of an older change
 
 
 def _show_desk(subject: Subject, source: str) -> None:
@@ -154,7 +161,7 @@ def _show_desk(subject: Subject, source: str) -> None:
     choice = exploring().choice
     made_of = (source, id(choice) if source == SELECTION else None)
     if state.source != made_of:
-        state.source, state.turn, state.desk.at = made_of, state.turn + 1, None
+        state.source, state.turn, state.desk.at = made_of, uuid4().hex, None
         if source == SELECTION and choice is not None:
             state.row = of_selection(subject, choice.ids, is_ordered=choice.is_ordered)
         elif source.startswith(CLUSTER):
@@ -163,27 +170,29 @@ def _show_desk(subject: Subject, source: str) -> None:
             state.row = suggested(subject, curation, state.desk.skipped, FIRST)
     elif source == SUGGESTED:
         refilled(state.row, state.desk.at, subject, curation, state.desk.skipped)
-    if state.items is None or state.items[0] != subject.version:
-        state.items = (subject.version, Items(subject))
-    label_desk(_data(subject, state), key=DESK, worked=partial(_take, subject, state))
+    state.items = state.items or Items(subject)
+    if exploring().problem is not None:
+        show_error(exploring().problem or "")
+    key = desk_key(subject)
+    label_desk(_data(subject, state, state.items), key=key, worked=partial(_take, subject, state))
 
 
-def _data(subject: Subject, state: Labelling) -> dict[str, Any]:
+def _data(subject: Subject, state: Labelling, known: Items) -> dict[str, Any]:
     curation = annotations_of(subject.dataset).refresh()
     desk, row = state.desk, state.row
-    assert state.items is not None
-    items = state.items[1].of(row.around(desk.at), row.reasons)
+    items = known.of(row.around(desk.at), row.reasons)
     counts = curation.labelled().counts()
     return {
+        "place": desk_key(subject),
         "window": desk.window,
         "answered": desk.last,
         "failed": sorted(desk.failed.items()),
         "saved": desk.saved,
-        "said": desk.said,
+        "said": desk.said or exploring().saved,
         "turn": state.turn,
         "order": row.ids,
         "items": items,
-        "clusters": state.items[1].clusters(items),
+        "clusters": known.clusters(items),
         "states": states_of(row.ids, curation, desk.skipped),
         "names": [{"name": name, "count": counts.get(name, 0)} for name in names_of(subject)],
         "enough": ENOUGH,
@@ -216,12 +225,15 @@ def _show_grid(subject: Subject, source: str) -> None:
         return
     picks = subject.rows_of(np.sort(np.asarray(state.picks, np.int64))) if state.picks else rows
     show_bulk_label(subject, subject.ids[picks], key="bulk")
+    if state.problem is not None:
+        show_error(state.problem)
     words, clear = st.columns([5, 1], vertical_alignment="center")
     with words:
+        said = f" {state.saved}" if state.saved is not None else ""
         show_caption(
             f"{len(rows):,} images, {len(state.picks):,} picked."
             if state.picks
-            else f"{len(rows):,} images. Pick some with the box in their corner to label only those."
+            else f"{len(rows):,} images. {said or 'Pick some with the box in their corner to label only those.'}"
         )
     if source == SELECTION:
         clear.button("Clear", key="clear-selection", on_click=clear_choice, width="stretch")

@@ -6,7 +6,8 @@ const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditabl
 const OWN_KEYS = "button, a, summary, [role=radio], [role=tab], [role=slider], [role=option], [role=menuitem]";
 
 class Desk {
-  constructor() {
+  constructor(about) {
+    this.about = about; // whose images it is about
     this.window = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
     this.next = 1;
     this.seen = 0;
@@ -198,11 +199,18 @@ class Desk {
   }
 }
 
+/** The desk of some images outlives its place on the page, which Streamlit may make anew: nothing typed is lost. */
 export default function ({ data, parentElement, setStateValue }) {
-  const desk = (parentElement.desk ||= new Desk());
-  if (!desk.view.root.isConnected) parentElement.append(desk.view.root);
+  if (window.crlcLabelDesk?.about !== data.place) {
+    window.crlcLabelDesk?.leave();
+    window.crlcLabelDesk = new Desk(data.place);
+  }
+  const desk = window.crlcLabelDesk;
+  if (desk.view.root.getRootNode() !== parentElement.getRootNode()) parentElement.append(desk.view.root);
   desk.tell = setStateValue;
   desk.listen();
   desk.take(data);
-  return () => desk.leave();
+  return () => {
+    if (!desk.view.root.isConnected || parentElement.contains(desk.view.root)) desk.leave();
+  };
 }

@@ -80,8 +80,8 @@ class View {
       this.keys.append(made);
       return made;
     };
-    this.backKey = key("narrow", "←", () => desk.step(-1), "The image before (arrow left)");
     this.accept = key("accept", "Space", () => desk.accept(), "Give it the suggested name");
+    this.backKey = key("narrow", "←", () => desk.step(-1), "The image before (arrow left)");
     this.exclude = key("", "X", () => desk.exclude(), "Leave it out of what is learned and exported");
     this.skip = key("", "S", () => desk.skip(), "Decide later");
     this.undo = key("", "Z", () => desk.undo(), "Take the last decision back");
@@ -175,7 +175,7 @@ class View {
     const proposal = item ? desk.proposal(item) : null;
     this.accept.hint.hidden = !proposal;
     put(this.accept.word, proposal ? `${proposal}${item.sure === null ? "" : ` ${Math.round(item.sure * 100)} %`}`
-      : item ? "its cluster has no name yet" : "");
+      : item ? "No suggestion: its cluster has no name yet" : "");
     this.accept.disabled = !proposal;
     this.accept.title = proposal ? `Give it the name of its cluster; the run is ${Math.round((item.sure || 0) * 100)} % sure of it`
       : "Name its cluster on Clusters, and Space gives that name";
