@@ -9,6 +9,7 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from app.components.editing import edit
+from app.components.plain import show_caption
 from app.exploring.opened import annotations_of
 from app.exploring.subject import Subject
 from app.labelling.sources import SELECTION, merged_names
@@ -64,8 +65,9 @@ def show_bulk_label(subject: Subject, ids: Ids, *, key: str) -> None:
 def show_label_popover(subject: Subject, ids: Sequence[int] | Ids, title: str, *, key: str) -> None:
     """For other pages: label the chosen images at once, or go to the Label page with them."""
     given = np.asarray(ids, np.int64)
-    with st.popover(f"Label {images(len(given))}", icon=":material/label:", disabled=not len(given), width="stretch"):
+    with st.popover(f"Label {images(len(given))}", icon=":material/label:", disabled=not len(given)):
         show_bulk_label(subject, given, key=key)
+        show_caption("They are labelled here and now, or:")
         if st.button("Label them one by one", key=f"{key}-one", icon=":material/keyboard:", type="tertiary"):
             choose(given, title)
             ask_for(SELECTION, ONE_BY_ONE)

@@ -11,7 +11,6 @@ from app.labelling.improving import Given, given_labels, job_of_parent, semi_arg
 from app.measuring import Answer, Question, measuring
 from app.run_view import view_of
 from app.state.exploring import box
-from app.state.labelling import WHAT_CHANGED, ask_for_mode
 from crlc.cli.output import duration
 from crlc.errors import CrlcError
 from crlc.jobs.job import Job
@@ -107,14 +106,9 @@ def _show_reason(
         words = "its time could not be measured"
     else:
         words = "waits for the training before it" if busy else "measuring how long it takes"
+    ready = "A new run is ready: see What changed. Again: " if has_child else ""
     notes = f" · {len(given.notes)} note{'' if len(given.notes) == 1 else 's'} beside" if given.notes else ""
-    if has_child:
-        left, right = st.columns([3, 2], vertical_alignment="center")
-        with left:
-            show_caption(f"{words}{notes}")
-        right.button("What changed", type="tertiary", key="see-changes", on_click=ask_for_mode, args=(WHAT_CHANGED,))
-    else:
-        show_caption(f"{words}{notes}")
+    show_caption(f"{ready}{words}{notes}")
 
 
 def _question(workspace: Workspace, subject: RunSubject) -> Question:

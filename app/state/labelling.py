@@ -61,8 +61,3 @@ def ask_for(source: str, mode: str) -> None:
     for key, value in ((SOURCE, source), (MODE, mode)):
         st.session_state.pop(key, None)
         st.session_state[f"{key}-last"] = value
-
-
-def ask_for_mode(mode: str) -> None:
-    """For a button: show the page otherwise."""
-    st.session_state[MODE] = mode

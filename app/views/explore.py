@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.bulk_label import show_label_popover
 from app.components.editing import move, show_history
 from app.components.image_dialog import show_opened
 from app.components.plain import show_caption, show_error
@@ -227,6 +228,7 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
         of_all = f" of {len(subject.ids):,}" if len(rows) < len(subject.ids) else ""
         show_caption(f"{len(rows):,}{of_all} images{'' if choice is None else f' {choice.title}'}")
     if choice is not None:
+        show_label_popover(subject, subject.ids[rows], choice.title, key="explore-label")
         if isinstance(subject, RunSubject):
             _show_moving(subject, subject.ids[rows])
         button.button("Clear", on_click=clear_choice, width="stretch", help="Choose nothing (Esc on the map).")
