@@ -18,7 +18,7 @@ from crlc.workspace.label_names import remove_label, rename_label
 from crlc.workspace.label_table import LabelImport, import_labels
 from crlc.workspace.operations import images
 
-_NEW_NAME = "label-new-name"
+_NEW_NAME, _UPLOAD, _PATH = "label-new-name", "label-upload", "label-path"
 
 
 def show_names_popover(subject: Subject) -> None:
@@ -62,30 +62,36 @@ def show_import_popover(subject: Subject) -> None:
         show_caption(
             "A CSV file with a column of paths (path) or ids (id), and one of labels (label). One undo takes it back."
         )
-        uploaded = st.file_uploader("CSV file", type="csv", key="label-upload")
-        path = st.text_input("Or its path on this computer", key="label-path", placeholder="/home/me/labels.csv")
+        uploaded = st.file_uploader("CSV file", type="csv", key=_UPLOAD)
+        path = st.text_input("Or its path on this computer", key=_PATH, placeholder="/home/me/labels.csv")
+        st.button(
+            "Import labels",
+            type="primary",
+            disabled=uploaded is None and not path.strip(),
+            on_click=_take_import,
+            args=(subject,),
+        )
         state = labelling(subject.kind, subject.name)
-        if st.button("Import labels", type="primary", disabled=uploaded is None and not path.strip()):
-            state.imported = None
-            try:
-                if uploaded is not None:
-                    state.imported = _import_upload(subject, uploaded.name, uploaded.getvalue())
-                else:
-                    state.imported = _import(subject, Path(path.strip()).expanduser())
-            except (CrlcError, OSError) as error:
-                show_error(str(error))
-            else:
-                exploring().saved = exploring().problem = None
-                st.rerun(scope="fragment")
-        if state.imported is not None:
+        if state.import_problem is not None:
+            show_error(state.import_problem)
+        elif state.imported is not None:
             show_text(state.imported)
 
 
-def _import_upload(subject: Subject, name: str, content: bytes) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, Path(name).name)
-        file.write_bytes(content)
-        return _import(subject, file)
+def _take_import(subject: Subject) -> None:
+    state, uploaded = labelling(subject.kind, subject.name), box(_UPLOAD)
+    state.imported = state.import_problem = None
+    exploring().saved = exploring().problem = None
+    try:
+        if uploaded is None:
+            state.imported = _import(subject, Path((box(_PATH) or "").strip()).expanduser())
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, Path(uploaded.name).name)
+            file.write_bytes(uploaded.getvalue())
+            state.imported = _import(subject, file)
+    except (CrlcError, OSError) as error:
+        state.import_problem = str(error)
 
 
 def _import(subject: Subject, file: Path) -> str:

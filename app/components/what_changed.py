@@ -67,11 +67,11 @@ def _show_summary(changes: Changes) -> None:
 def _show_ways_on(before: RunSubject, after: RunSubject) -> None:
     is_here = selection().run == after.name
     with st.container(horizontal=True):
-        if not is_here:
-            st.button(
-                "Go on with the new run", type="primary", key="use-child", on_click=choose,
-                args=(after.dataset.name, after.name), help="All pages then show it. The old one stays in Runs.",
-            )  # fmt: skip
+        if not is_here and st.button(
+            "Go on with the new run", type="primary", key="use-child", help="All pages then show it. This one is kept."
+        ):
+            choose(after.dataset.name, after.name)
+            st.rerun()
         if st.button("Open it in Explore", key="explore-child", icon=":material/bubble_chart:"):
             choose(after.dataset.name, after.name)
             go_to("explore")

@@ -42,6 +42,8 @@ class Labelling:
     imported: str | None = None
     """What an import of labels did."""
 
+    import_problem: str | None = None
+
 
 def labelling(kind: str = "", name: str = "") -> Labelling:
     """What is remembered of a subject; of the last one when none is named."""
