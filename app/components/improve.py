@@ -31,7 +31,8 @@ def is_watching(workspace: Workspace, subject: RunSubject) -> bool:
     job = job_of_parent(jobs, subject.name)
     if job is not None:
         return not job.has_ended
-    if any(not one.has_ended for one in jobs) or not len(given_labels(subject, annotations_of(subject.dataset))):
+    usable = annotations_of(subject.dataset).usable_labels()
+    if any(not one.has_ended for one in jobs) or not len(subject.rows_of(usable.ids)):
         return False
     known = measuring().known(_question(workspace, subject))
     return known is None or known.state not in _ENDED
@@ -101,12 +102,12 @@ def _show_reason(
     question = _question(workspace, subject)
     answer = (measuring().known(question) or Answer()) if busy else measuring().ask(question)
     if answer.content is not None:
-        words = f"about {duration(answer.content['seconds'])} here"
+        words = f"in about {duration(answer.content['seconds'])}"
     elif answer.state == "failed":
-        words = "its time could not be measured"
+        words = "(its time could not be measured)"
     else:
-        words = "waits for the training before it" if busy else "measuring how long it takes"
-    ready = "A new run is ready: see What changed. Again: " if has_child else ""
+        words = "after the training before it" if busy else "(measuring the time)"
+    ready = "New run: see What changed · again " if has_child else ""
     notes = f" · {len(given.notes)} note{'' if len(given.notes) == 1 else 's'} beside" if given.notes else ""
     show_caption(f"{ready}{words}{notes}")
 

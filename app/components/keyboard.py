@@ -16,6 +16,12 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Z", "take the last decision back"),
         ("← →", "the image before, the next image"),
     ),
+    "Galleries": (
+        ("← → ↑ ↓", "go from image to image"),
+        ("Enter", "open the image"),
+        ("Ctrl and click", "pick an image"),
+        ("Shift and click", "pick all up to here"),
+    ),
     "Explore, on the map": (
         ("← → ↑ ↓", "move; the image in the middle is shown"),
         ("Enter", "open it"),
@@ -25,12 +31,6 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Shift and drag", "draw a lasso around images; Alt and drag: a box"),
         ("Ctrl and draw", "add to the chosen images"),
         ("Esc", "put the tool away; again: choose nothing"),
-    ),
-    "Galleries": (
-        ("← → ↑ ↓", "go from image to image"),
-        ("Enter", "open the image"),
-        ("Ctrl and click", "pick an image"),
-        ("Shift and click", "pick all up to here"),
     ),
     "Everywhere": (
         ("Esc", "close what is open"),
@@ -61,5 +61,7 @@ def keys_table() -> str:
             for key, text in keys
         )
         heading = f"<caption style='text-align:left;font-weight:600;opacity:.7;padding:2px 0'>{escape(page)}</caption>"
-        parts.append(f"<table style='border-collapse:collapse;margin-bottom:14px'>{heading}{rows}</table>")
+        parts.append(
+            f"<table style='border-collapse:collapse;margin-bottom:14px;break-inside:avoid'>{heading}{rows}</table>"
+        )
     return f"<div style='columns:2 320px;column-gap:28px'>{''.join(parts)}</div>"

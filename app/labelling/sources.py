@@ -69,14 +69,19 @@ def of_selection(subject: Subject, ids: Ids, *, is_ordered: bool) -> Row:
     """Images that a person chose: in their own order, or the least sure first."""
     rows = subject.rows_of(ids if is_ordered else np.sort(ids))
     if not is_ordered:
-        rows = subject.ordered(rows, _doubtful_order(subject))
+        rows = subject.ordered(rows, doubtful_order(subject))
     return _shortened(subject, rows)
 
 
 def of_cluster(subject: Subject, cluster: int) -> Row:
     """The images of a cluster, least sure first; before training those far from its middle."""
     rows = np.flatnonzero(subject.clusters == cluster)
-    return _shortened(subject, subject.ordered(rows, _doubtful_order(subject)))
+    return _shortened(subject, subject.ordered(rows, doubtful_order(subject)))
+
+
+def doubtful_order(subject: Subject) -> str:
+    """The order in which images come that a person should look at first."""
+    return "least sure" if isinstance(subject, RunSubject) else "odd"
 
 
 def refilled(row: Row, at: int | None, subject: Subject, curation: Curation, skipped: Collection[int]) -> bool:
@@ -129,10 +134,6 @@ def merged_names(kept: Sequence[str], clusters: Mapping[int, str], used: Mapping
 
 def _shortened(subject: Subject, rows: Ids) -> Row:
     return Row(subject.ids[rows[:_MOST]].tolist(), left=max(0, len(rows) - _MOST))
-
-
-def _doubtful_order(subject: Subject) -> str:
-    return "least sure" if isinstance(subject, RunSubject) else "odd"
 
 
 @lru_cache(maxsize=2)

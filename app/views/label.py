@@ -31,6 +31,7 @@ from app.labelling.sources import (
     SELECTION,
     SUGGESTED,
     Row,
+    doubtful_order,
     of_cluster,
     of_selection,
     refilled,
@@ -106,7 +107,7 @@ def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | N
 
 def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
     """How, and which images."""
-    one, two = st.columns([4.4 if has_changes else 2.4, 3])
+    one, two = st.columns([5.2 if has_changes else 2.4, 3])
     modes = [ONE_BY_ONE, ALL_AT_ONCE, *([WHAT_CHANGED] if has_changes else [])]
     remembered(MODE, ONE_BY_ONE, modes)
     mode = one.segmented_control("How", modes, key=MODE, required=True, label_visibility="collapsed", width="stretch")
@@ -215,7 +216,7 @@ def _show_grid(subject: Subject, source: str) -> None:
         if not choice.is_ordered:
             rows = np.sort(rows)
     elif source.startswith(CLUSTER):
-        rows = subject.ordered(np.flatnonzero(subject.clusters == int(source.split()[1])), subject.orders()[0])
+        rows = subject.ordered(np.flatnonzero(subject.clusters == int(source.split()[1])), doubtful_order(subject))
     else:
         st.info(
             "Choose which images above: a cluster, or a selection. A selection is made on Explore, with the lasso on "

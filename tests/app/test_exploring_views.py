@@ -52,7 +52,7 @@ def test_before_training_it_offers_provisional_clusters(show, workspace: Workspa
     tiny_dataset(workspace, tmp_path / "set")
     at = show(name)
     assert "set has not been trained yet" in said(at)
-    assert [button.label for button in at.button] == ["Compute provisional clusters"]
+    assert [button.label for button in at.main.button] == ["Compute provisional clusters"]
 
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])
