@@ -30,9 +30,12 @@ def names_of(subject: Subject) -> list[str]:
     return state.names
 
 
-def show_bulk_label(subject: Subject, ids: Ids, *, key: str) -> None:
-    """A name for all of some images, and a button that gives it."""
-    name_box, give, out = st.columns([3, 2.2, 1.6], vertical_alignment="bottom")
+def show_bulk_label(subject: Subject, ids: Ids, *, key: str, is_narrow: bool = False) -> None:
+    """A name for all of some images, and a button that gives it; below the name where there is little room."""
+    if is_narrow:
+        name_box, (give, out) = st.container(), st.columns([3, 2])
+    else:
+        name_box, give, out = st.columns([3, 2.2, 1.6], vertical_alignment="bottom")
     name = name_box.selectbox(
         f"Label {images(len(ids))} as",
         names_of(subject),
@@ -66,7 +69,7 @@ def show_label_popover(subject: Subject, ids: Sequence[int] | Ids, title: str, *
     """For other pages: label the chosen images at once, or go to the Label page with them."""
     given = np.asarray(ids, np.int64)
     with st.popover(f"Label {images(len(given))}", icon=":material/label:", disabled=not len(given)):
-        show_bulk_label(subject, given, key=key)
+        show_bulk_label(subject, given, key=key, is_narrow=True)
         show_caption("They are labelled here and now, or:")
         if st.button("Label them one by one", key=f"{key}-one", icon=":material/keyboard:", type="tertiary"):
             choose(given, title)

@@ -61,8 +61,10 @@ def render() -> None:
     assert state.kept is not None
     subject = state.kept
     try:
-        with st.container():  # there with and without a bar: what is below keeps its place and its state
+        waiting = st.empty()  # there with and without a bar: what is below keeps its place and its state
+        with waiting.container():
             need_quality(subject)
+        waiting.empty()
         family = family_of(run_lines(workspace), subject.name) if isinstance(subject, RunSubject) else None
         if family is not None and not (workspace.root / "runs" / family[1] / "result.json").exists():
             family = None
@@ -120,7 +122,7 @@ def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
         if source == SELECTION and choice is not None:
             return f"Your selection: {len(choice.ids):,} images {choice.title}"
         if source == SUGGESTED:
-            return "Suggested: what teaches most" if isinstance(subject, RunSubject) else "Suggested: different ones"
+            return "Suggested images"
         doubt = "least sure" if isinstance(subject, RunSubject) else "odd ones"
         return f"{subject.cluster_text(int(source.split()[1])).capitalize()}: {doubt} first"
 

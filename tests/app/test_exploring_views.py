@@ -174,7 +174,7 @@ def test_provisional_clusters_are_marked_and_can_be_looked_at(show, workspace: W
     at.run()
     assert "set · 12 images · 3 clusters" in said(at)
     assert any("Provisional clusters" in element.value for element in at.markdown)
-    assert "Move to a cluster" not in [button.label for button in at.button]
+    assert "Move to …" not in [button.label for button in at.button]
     subject = open_dataset(workspace, workspace.dataset("set"))
     near = subject.nearest(0, 20)
     assert sorted(near.rows.tolist()) == list(range(1, 12))

@@ -71,7 +71,7 @@ def test_before_training_images_can_be_labelled_but_nothing_improved(empty: Work
     at = page("label")
     assert "train it first" in said(at)
     assert not [button for button in at.button if button.key == "improve"]
-    assert at.selectbox(key="label-source").options[0] == "Suggested: different ones"
+    assert at.selectbox(key="label-source").options[0] == "Suggested images"
     at.session_state["label-mode"] = "All at once"
     at.selectbox(key="label-source").set_value(CLUSTER_0).run()
     write_name(at, "bulk-name", "bird")
