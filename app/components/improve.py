@@ -27,7 +27,10 @@ _ENDED = ("done", "failed")
 
 def is_watching(workspace: Workspace, subject: RunSubject) -> bool:
     """Whether something goes on that the panel has to look at again by itself."""
-    jobs = queue_of(workspace).jobs()
+    try:
+        jobs = queue_of(workspace).jobs()
+    except CrlcError:
+        return False  # the panel says what is wrong with the queue
     job = job_of_parent(jobs, subject.name)
     if job is not None:
         return not job.has_ended

@@ -37,7 +37,10 @@ def show_names_popover(subject: Subject) -> None:
             "Rename", disabled=not new.strip(), on_click=_rename, args=(subject, old), width="stretch",
             help="On all images that have it. A name that exists already takes these images in.",
         )  # fmt: skip
-        two.button(f"Remove from {images(counts.get(old, 0))}", on_click=_remove, args=(subject, old), width="stretch")
+        two.button(
+            f"Remove ({counts.get(old, 0):,})", on_click=_remove, args=(subject, old), width="stretch",
+            help="Take it from all images that have it.",
+        )  # fmt: skip
 
 
 def _rename(subject: Subject, old: str) -> None:

@@ -162,7 +162,7 @@ def _show_desk(subject: Subject, source: str) -> None:
     _take(subject, state)
     curation = annotations_of(subject.dataset).refresh()
     choice = exploring().choice
-    made_of = (source, id(choice) if source == SELECTION else None)
+    made_of = (source, choice.ids.tobytes() if source == SELECTION and choice is not None else None)
     if state.source != made_of:
         state.source, state.turn, state.desk.at = made_of, uuid4().hex, None
         if source == SELECTION and choice is not None:

@@ -159,7 +159,7 @@ def test_a_name_is_changed_and_removed(empty: Workspace, tmp_path: Path):
     next(button for button in at.button if button.label == "Rename").click().run()
     assert labels_of(dataset) == {"lion": 2}
     assert at.session_state["labelling"].names == ["lion"]
-    next(button for button in at.button if button.label == "Remove from 2 images").click().run()
+    next(button for button in at.button if button.label == "Remove (2)").click().run()
     assert labels_of(dataset) == {}
     assert "No image has a label yet" in said(at)
 
