@@ -71,9 +71,7 @@ def _tell_failure(error: object, count: int) -> int:
     killed = [rank for rank, failure in failures if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM]
     if killed:
         name = signal.Signals(-dict(failures)[killed[0]].exitcode).name
-        text = (
-            f"Process {killed[0] + 1} of {count} was killed ({name}). Go on from its checkpoint: crlc resume RUN"
-        )
+        text = f"Process {killed[0] + 1} of {count} was killed ({name}). Go on from its checkpoint: crlc resume RUN"
     else:
         message = failures[0][1].message
         text = message if isinstance(message, str) else str(message.get("message", message))
