@@ -1,8 +1,8 @@
 """Make the example that comes with the project: `python assets/make_sample_run.py` (about two minutes).
 
 It trains the digits with `crlc train digits --preset quick --seed 0`, draws the three maps, and packs the run as
-digits-run.zip beside this file; with `--trained WORKSPACE` the newest run there is packed. To keep it small, z and h are rounded to half precision, and the checkpoint is without the optimiser's state,
-which a finished run does not need.
+digits-run.zip beside this file; with `--trained WORKSPACE` the newest run there is packed. To keep it small, z and h
+are rounded to half precision, and the checkpoint is without the optimiser's state, which a finished run does not need.
 """
 
 from __future__ import annotations
