@@ -1,4 +1,4 @@
-"""Routes of exports: a run's result as a file, by run and format only. Written while the browser waits, then deleted."""
+"""Routes of exports: a run's result as a file, by run and format only; written while one waits, then deleted."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from app.exploring.opened import annotations_of
 from crlc.analysis.map_settings import MapSettings
 from crlc.data.dataset import ImageDataset
-from crlc.errors import NotFoundError
+from crlc.errors import NotFoundError, UsageError
+from crlc.files import write_new_file
 from crlc.names import printable
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.run_folder import RunFolder
@@ -25,7 +27,7 @@ from crlc.workspace.export.tables import record_batch, write_table
 from crlc.workspace.image_lookup import paths_of
 from crlc.workspace.label_table import write_labels
 from crlc.workspace.run_files import read_result
-from crlc.workspace.run_maps import kept_map
+from crlc.workspace.run_maps import kept_map, ready_run_map
 from crlc.workspace.runs import Runs
 
 PREVIEWED = 15
@@ -116,6 +118,24 @@ def run_named(workspace: Workspace, run_id: str) -> RunFolder:
     return runs.open(run_id)
 
 
+def destination(text: str, usual: str, one: Format) -> Path:
+    """Where something is to be saved, from what a person typed; a file goes into a folder under its usual name.
+
+    Raises:
+        UsageError: it is no whole path, or its ending says something else.
+    """
+    if not text.strip():
+        raise UsageError("Enter a path first.")
+    path = Path(text.strip()).expanduser()
+    if not path.is_absolute():
+        raise UsageError(f"{printable(str(path))} is no whole path: it must begin at the root, or with ~.")
+    if one.ending and path.is_dir():
+        path = path / usual
+    if one.key in ("csv", "parquet", "html") and path.suffix.lower() != f".{one.key}":
+        raise UsageError(f"{printable(str(path))} should end in .{one.key}.")
+    return path
+
+
 def gathered(
     workspace: Workspace, run: RunFolder, method: str | None = None, report: ProgressCallback = no_progress
 ) -> RunExport:
@@ -136,8 +156,6 @@ def has_map(run: RunFolder, method: str | None) -> bool:
     Raises:
         CrlcError: the run has no result yet.
     """
-    from crlc.workspace.run_maps import ready_run_map
-
     z = read_result(run).arrays["z"]
     found = kept_map(run, z) if method is None else ready_run_map(run, z, MapSettings(method))
     return found is not None
@@ -182,13 +200,7 @@ def write_folders(
 def _write_table(
     workspace: Workspace, run: RunFolder, file: Path, options: ExportOptions, report: ProgressCallback
 ) -> str:
-    made = write_table(
-        gathered(workspace, run, options.map, report),
-        # the ending decides the kind, also where the person's name for it has none
-        file,
-        report,
-        excluded=options.excluded,
-    )
+    made = write_table(gathered(workspace, run, options.map, report), file, report, excluded=options.excluded)
     return f"Wrote {made.images:,} images to {printable(str(file))}."
 
 
@@ -219,8 +231,10 @@ def _write_labels(
 ) -> str:
     del options, report
     dataset = Runs(workspace).dataset_of(run.description(), unchanged=False)
-    with trouble_explained(file), file.open("x", newline="", encoding="utf-8") as stream:
-        count = write_labels(dataset, annotations_of(dataset).refresh(), stream)
+    text = StringIO(newline="")
+    count = write_labels(dataset, annotations_of(dataset).refresh(), text)
+    with trouble_explained(file):
+        write_new_file(file, lambda stream: stream.write(text.getvalue().encode()))
     return f"Wrote {count:,} labels to {printable(str(file))}."
 
 
