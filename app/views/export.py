@@ -179,12 +179,12 @@ def _ask_for_folder(workspace: Workspace, run: RunFolder, one: Format) -> None:
 
 
 def _begin(run: RunFolder, one: Format, place_of: Callable[[], Path], write: _Writer) -> None:
+    dismiss(_key(run, one))
     try:
         place = place_of()
     except CrlcError as error:
         show_error(str(error))
         return
-    dismiss(_key(run, one))
     begin(_key(run, one), f"Writing {one.title}", partial(_write, write, place))
 
 

@@ -14,7 +14,7 @@ from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
-from crlc.workspace.clusterings import Clustering, ClusterEditor
+from crlc.workspace.clusterings import ClusterEditor, Clustering
 from crlc.workspace.export.tables import read_assignments
 from tests.app.conftest import RunningApp
 from tests.app.test_server import ask
@@ -91,7 +91,11 @@ def test_folders_and_files_go_where_a_person_says(workspace: Workspace, run: Run
     write_export(workspace, run, csv, place, ALL)
     with pytest.raises(UsageError, match="exists already"):
         write_export(workspace, run, csv, place, ALL)
-    for wrong, reason in (("", "Enter a path"), ("a.csv", "no whole path"), (f"{tmp_path}/a.txt", "should end in .csv")):
+    for wrong, reason in (
+        ("", "Enter a path"),
+        ("a.csv", "no whole path"),
+        (f"{tmp_path}/a.txt", "should end in .csv"),
+    ):
         with pytest.raises(UsageError, match=reason):
             destination(wrong, "x.csv", csv)
     with pytest.raises(CrlcError, match="there is no folder"):
