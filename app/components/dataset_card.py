@@ -140,8 +140,9 @@ def _show_state(workspace: Workspace, dataset: ImageDataset, summary: DatasetSum
         if button.button("Carry on", key=f"carry-on-{dataset.name}", width="stretch"):
             note_begun(begin_import(workspace, dataset.info.location, dataset.name))
             st.rerun()
-    show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
-    if summary.complete and not facts.runs and not (dataset.folder / "exploration.json").exists():
+    are_missing = show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
+    is_new = not facts.runs and not (dataset.folder / "exploration.json").exists()
+    if summary.complete and is_new and not are_missing:
         show_first_map(workspace, dataset, may_measure=facts.may_measure)
     _show_problems(dataset, summary)
 

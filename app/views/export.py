@@ -18,6 +18,7 @@ from app.export_routes import export_url
 from app.exporting import (
     FORMATS,
     LINK_KINDS,
+    PREVIEWED,
     WITH_MAP,
     ExportOptions,
     Format,
@@ -236,7 +237,7 @@ def _show_preview(workspace: Workspace, run: RunFolder, one: Format, options: Ex
         found.rows,
         hide_index=True,
         key=f"preview-{one.key}",
-        height=min(_TALLEST, 38 + 35 * len(found.rows)),
+        height="content" if len(found.rows) <= PREVIEWED else _TALLEST,
         column_config={
             name: st.column_config.NumberColumn(name, format="%.3f", help="Rounded here; exact in the file.")
             for name in ("confidence", "second_probability", "map_x", "map_y")
