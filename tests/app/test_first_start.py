@@ -34,6 +34,7 @@ def downloaded(page: Page, format: str, folder: Path) -> Path:
 def test_an_example_is_there_within_seconds_and_can_be_taken_away(
     browser: Browser, workspace: Workspace, tmp_path: Path, request: pytest.FixtureRequest
 ):
+    expect.set_options(timeout=20_000)  # a busy computer is no failure
     process, url = start_app(workspace, example=True)
     request.addfinalizer(lambda: process.poll() is None and process.kill())
     page = browser.new_page(viewport={"width": 1280, "height": 800})
@@ -56,6 +57,8 @@ def test_an_example_is_there_within_seconds_and_can_be_taken_away(
     np.testing.assert_allclose([by_id[n].map_x for n in arrays["ids"].tolist()], kept_map(run, arrays["z"])[:, 0])
     assert {row.run for row in rows} == {SAMPLE_RUN}
 
+    ARTIFACTS.mkdir(exist_ok=True)
+    page.screenshot(path=ARTIFACTS / "export.png")
     html = downloaded(page, "Map as a web page", tmp_path)
     elsewhere: list[str] = []
     alone = browser.new_page()
@@ -83,6 +86,5 @@ def test_an_example_is_there_within_seconds_and_can_be_taken_away(
     expect(page.get_by_text("No images here yet")).to_be_visible()
     assert workspace.dataset_names() == []
     assert Runs(workspace).ids() == []
-    ARTIFACTS.mkdir(exist_ok=True)
     page.close()
     end_app(process)
