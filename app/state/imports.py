@@ -1,4 +1,4 @@
-"""What the Start page remembers across the rerun that follows an import."""
+"""What a session began in the background (imports, exports), and what is to be said of an import that is done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _KEY, _BEGUN = "start-imported", "start-imports"
 
 
 def note_begun(key: str) -> None:
-    """Remember an import as begun in this session: its outcome is for this one to tell."""
+    """Remember a piece of work as begun in this session: its outcome is for this one to tell."""
     st.session_state[_BEGUN] = {*st.session_state.get(_BEGUN, ()), key}
 
 

@@ -33,6 +33,7 @@ from app.exporting import (
 from app.pages import has_page, link_to
 from app.state.chosen import chosen_run
 from app.state.exploring import remembered
+from app.state.imports import note_begun, was_begun
 from app.state.selection import selection
 from crlc.errors import CrlcError, NotFoundError
 from crlc.progress import ProgressCallback
@@ -187,6 +188,7 @@ def _begin(run: RunFolder, one: Format, place_of: Callable[[], Path], write: _Wr
         show_error(str(error))
         return
     begin(_key(run, one), f"Writing {one.title}", partial(_write, write, place))
+    note_begun(_key(run, one))
 
 
 def _write(write: _Writer, place: Path, on_its_way: Work) -> None:
@@ -194,6 +196,8 @@ def _write(write: _Writer, place: Path, on_its_way: Work) -> None:
 
 
 def _show_work(run: RunFolder, one: Format) -> None:
+    if not _has_work(run, one):
+        return
     found = work(_key(run, one))
     if found is not None and not found.running and isinstance(found.result, str):
         show_done(found.result)
@@ -202,7 +206,9 @@ def _show_work(run: RunFolder, one: Format) -> None:
 
 
 def _has_work(run: RunFolder, one: Format) -> bool:
-    return work(_key(run, one)) is not None
+    """Whether there is something to say: what goes on is everybody's, how it ended only theirs who began it."""
+    found = work(_key(run, one))
+    return found is not None and (found.running or was_begun(_key(run, one)))
 
 
 def _key(run: RunFolder, one: Format) -> str:
