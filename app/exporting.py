@@ -10,6 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.exploring.opened import annotations_of
 from crlc.analysis.map_settings import MapSettings
 from crlc.data.dataset import ImageDataset
@@ -295,13 +297,12 @@ def _table_preview(
 def _folders_preview(root: Path, run: Path, dataset: ImageDataset, state: tuple[object, ...]) -> Preview:
     del dataset, state
     export = gathered(Workspace(root), RunFolder(run))
-    counts: dict[int, int] = {}
+    counts = np.zeros(export.clusters.first_new, np.int64)
     for chunk in export.chunks():
-        for number in chunk.cluster[chunk.assigned & ~chunk.excluded].tolist():
-            counts[number] = counts.get(number, 0) + 1
+        counts += np.bincount(chunk.cluster[chunk.assigned & ~chunk.excluded], minlength=len(counts))
     rows = [
-        {"cluster": number, "name": export.names.get(number, ""), "images": count}
-        for number, count in sorted(counts.items())
+        {"cluster": number, "name": export.names.get(number, ""), "images": int(counts[number])}
+        for number in np.flatnonzero(counts).tolist()
     ]
     return Preview(rows, len(rows))
 
