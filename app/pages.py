@@ -31,6 +31,7 @@ PAGES = (
     PageEntry("explore", "Explore", "bubble_chart"),
     PageEntry("clusters", "Clusters", "category"),
     PageEntry("runs", "Runs", "stacked_line_chart"),
+    PageEntry("export", "Export", "ios_share"),
 )
 
 
