@@ -32,6 +32,7 @@ PAGES = (
     PageEntry("clusters", "Clusters", "category"),
     PageEntry("label", "Label", "label"),
     PageEntry("runs", "Runs", "stacked_line_chart"),
+    PageEntry("export", "Export", "ios_share"),
 )
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.image_words import called, left_out_line, printable_paths, rounded, short
 from crlc.cli.output import Output, TerminalProgress, duration, table
+from crlc.names import printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -52,12 +54,16 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
 def quality_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `quality`."""
     parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
+    parser.add_argument("--images", type=Path, metavar="FILE", help="also write what is known of each image (.csv)")
 
 
 def run_quality(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Each cluster, the run as a whole, and how it compares with classes where they are known."""
+    from crlc.workspace.export.quality_table import require_quality_file, write_quality
     from crlc.workspace.run_analysis import RunAnalysis
 
+    if options.images is not None:
+        require_quality_file(options.images)
     analysis = RunAnalysis.open(workspace, options.run)
     quality = analysis.quality(TerminalProgress())
     report = analysis.class_report()
@@ -73,6 +79,10 @@ def run_quality(options: argparse.Namespace, workspace: Workspace, output: Outpu
     lines = [*_cluster_table(analysis, clusters), *_summary_lines(analysis, quality)]
     if report is not None:
         lines += _class_lines(analysis, report)
+    if options.images is not None:
+        count = write_quality(analysis, options.images)
+        content["images_file"] = str(options.images)
+        lines.append(f"Wrote {count:,} images to {printable(str(options.images))}.")
     output.result(content, lines)
     return 0
 

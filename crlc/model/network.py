@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from crlc.model.backbones import Backbone
+from crlc.model.folding import with_folded_norms
 from crlc.model.heads import ClusteringHead, RepresentationHead
 from crlc.model.projection import Projection
 
@@ -102,6 +104,25 @@ class CrlcNetwork(nn.Module):
     def backbone_vectors(self, images: Tensor) -> Tensor:
         """Only the first part: images from 0 to 1, (B, 3, H, W), to (B, d)."""
         vectors: Tensor = self.backbone((images - self.mean) / self.std)
+        return vectors
+
+    def fast_backbone(self, example: Tensor) -> Callable[[Tensor], Tensor]:
+        """The first part as it will stay, for many images: stored bytes, (B, H, W, 3), to (B, d).
+
+        Args:
+            example: a few stored images of the size to come.
+        """
+        scale, shift = 1 / (255 * self.std), -self.mean / self.std
+
+        def normalised(pixels: Tensor) -> Tensor:
+            return pixels.permute(0, 3, 1, 2).to(scale.dtype).mul_(scale).add_(shift)
+
+        backbone = with_folded_norms(self.backbone, normalised(example))
+
+        def vectors(pixels: Tensor) -> Tensor:
+            found: Tensor = backbone(normalised(pixels))
+            return found
+
         return vectors
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from crlc.data.augment import to_images
 from crlc.training.distributed import Compute
 from crlc.training.images import TrainingImages, at_positions
 from crlc.training.materials import build_network
@@ -67,12 +66,13 @@ def _feature_seconds(images: TrainingImages, settings: TrainSettings, device: to
     if not missing:
         return 0.0
     network = built.network.to(device).eval()
-    batch = to_images(images.sample(_TIMED_IMAGES).to(device))
+    batch = images.sample(_TIMED_IMAGES).to(device)
     with torch.inference_mode():
-        network.backbone_vectors(batch)
+        to_vectors = network.fast_backbone(batch[:2])
+        to_vectors(batch)
         _wait_for(device)
         started = time.perf_counter()
-        network.backbone_vectors(batch)
+        to_vectors(batch)
         _wait_for(device)
     return (time.perf_counter() - started) / len(batch) * missing
 

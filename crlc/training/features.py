@@ -18,7 +18,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.data.augment import to_images
 from crlc.files import write_file, writer_lock
 from crlc.model import CrlcNetwork
 from crlc.progress import ProgressCallback, Stage, no_progress
@@ -29,6 +28,7 @@ _BATCH = 64
 _SHARD = 4096
 _CHUNK = 4096
 _BATCHES_AHEAD = 4
+_EXAMPLES = 2
 _VERSION_BITS = 20
 _LARGEST = torch.finfo(torch.float16).max
 
@@ -159,9 +159,9 @@ def _compute(
     vectors: list[NDArray[np.float16]] = []
     begin = done = 0
     try:
+        to_vectors = network.fast_backbone(images.pixels(positions[:_EXAMPLES]).to(device))
         for pixels in _read_ahead(images, positions):
-            batch = to_images(pixels.to(device, non_blocking=True))
-            found = network.backbone_vectors(batch).clamp(-_LARGEST, _LARGEST)
+            found = to_vectors(pixels.to(device, non_blocking=True)).clamp(-_LARGEST, _LARGEST)
             vectors.append(found.to(torch.float16).cpu().numpy())
             done += len(pixels)
             if done - begin >= _SHARD:

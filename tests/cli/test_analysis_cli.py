@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,28 @@ def test_quality_for_people_and_programs(crlc):
     assert content["classes"]["acc"] == pytest.approx(5 / 6, abs=1e-6)
     assert content["classes"]["confusion"] == [[2, 0], [1, 3]]
     assert content["classes"]["classes"][1] == {"class": "dog", "images": 4, "accuracy": 0.75, "cluster": 1}
+
+
+@pytest.mark.usefixtures("run")
+def test_quality_of_each_image_as_a_table(crlc, tmp_path: Path):
+    crlc("clusters", "last", "name", 1, "=north")
+    crlc("label", "pets", "exclude", 2)
+    file = tmp_path / "images.csv"
+    assert "Wrote 5 images to " in crlc("quality", "last", "--images", file).out
+    with file.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["image_id"] for row in rows] == ["1", "3", "4", "5", "6"]
+    assert [row["path"] for row in rows] == [f"pets/{number}.png" for number in (1, 3, 4, 5, 6)]
+    assert [row["cluster_name"] for row in rows] == ["", "", "'=north", "'=north", "'=north"]
+    assert float(rows[1]["confidence"]) == pytest.approx(0.6)
+    assert float(rows[1]["margin"]) == pytest.approx(0.2)
+    # Image 1 (0 degrees) has the four others as neighbours, one of them in its cluster, at 25 degrees.
+    assert float(rows[0]["neighbour_agreement"]) == pytest.approx(1 / 4)
+    assert float(rows[0]["typicality"]) == pytest.approx(cosine(25) / 4, abs=1e-6)
+    assert rows[0]["subhead_agreement"] == ""
+    assert "exists already" in crlc("quality", "last", "--images", file).err
+    assert "choose .csv" in crlc("quality", "last", "--images", tmp_path / "images.txt").err
+    assert "there is no folder" in crlc("quality", "last", "--images", tmp_path / "no" / "images.csv").err
 
 
 def test_an_empty_cluster_is_no_trouble(crlc, workspace: Workspace, dataset: ImageDataset):
@@ -233,6 +256,8 @@ def test_a_new_image_goes_through_the_network(crlc, small_set: Path, tmp_path: P
 
 def test_explore_for_people_and_programs(crlc, small_set: Path):
     crlc("import", small_set, "--limit", 24)
+    trial = crlc("explore", "set", "--method", "pca", "--dry-run")
+    assert trial.out.startswith("set would be looked at in about ")
     content = crlc("explore", "set", "--method", "pca", "--json").json
     assert content["provisional"] is True
     assert sum(one["images"] for one in content["clusters"]) == 24
