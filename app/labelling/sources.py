@@ -21,6 +21,7 @@ _MOST = 2000
 """Images in a row; nobody decides about more in one sitting."""
 
 _AHEAD, _BEHIND = 28, 8
+_FIRST_OF_CLUSTER = "first of its cluster"
 Ids = NDArray[np.int64]
 
 
@@ -61,8 +62,10 @@ def suggested(subject: Subject, curation: Curation, left_out: Collection[int], c
         return Row()
     vectors, quality = _known_of(subject)
     found = images_to_label(vectors, subject.clusters, quality, count, labelled=known, left_out=out)
-    ids = subject.ids[found.rows].tolist()
-    return Row(ids, dict(zip(ids, found.reasons, strict=True)))
+    ids, reasons = subject.ids[found.rows].tolist(), found.reasons
+    if subject.confidence is None:  # nobody knows then what lies between two clusters
+        reasons = tuple(reason if reason == _FIRST_OF_CLUSTER else "unlike those before" for reason in reasons)
+    return Row(ids, dict(zip(ids, reasons, strict=True)))
 
 
 def of_selection(subject: Subject, ids: Ids, *, is_ordered: bool) -> Row:

@@ -101,7 +101,7 @@ def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | N
                 if is_watching(workspace, subject) != watching:
                     st.rerun()  # from now on it is looked at every second, or not any more
             else:
-                show_caption("There is no run to improve yet. Labels are kept for when there is one: train it first.")
+                show_caption("Before training there is no run to improve. Your labels are kept for it: train first.")
                 link_to("train", "Go to Train")
     except CrlcError as error:
         show_error(str(error))

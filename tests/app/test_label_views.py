@@ -69,7 +69,7 @@ def test_before_training_images_can_be_labelled_but_nothing_improved(empty: Work
     explore(empty, dataset, ExplorationSettings(3, MapSettings("pca"), network=network))
     give_name(dataset, 12, "bird")
     at = page("label")
-    assert "train it first" in said(at)
+    assert "train first" in said(at)
     assert not [button for button in at.button if button.key == "improve"]
     assert at.selectbox(key="label-source").options[0] == "Suggested images"
     at.session_state["label-mode"] = "All at once"

@@ -208,6 +208,7 @@ def test_before_training_images_near_the_middle_come_first(workspace: Workspace,
     subject = open_dataset(workspace, workspace.dataset("set"))
     with Annotations(dataset) as annotations:
         row = suggested(subject, annotations.refresh(), (), 3)
+        assert set(suggested(subject, annotations.refresh(), row.ids, 3).reasons.values()) == {"unlike those before"}
     rows = subject.rows_of(np.sort(row.ids))
     assert sorted(subject.clusters[rows].tolist()) == [0, 1, 2]
     for found in rows:

@@ -175,7 +175,7 @@ class View {
     const proposal = item ? desk.proposal(item) : null;
     this.accept.hint.hidden = !proposal;
     put(this.accept.word, proposal ? `${proposal}${item.sure === null ? "" : ` · ${Math.round(item.sure * 100)} % sure`}`
-      : item ? "No suggestion: its cluster has no name yet" : "");
+      : !item ? "" : item.sure === null ? "No suggestion before training" : "No suggestion: its cluster has no name yet");
     this.accept.disabled = !proposal;
     this.accept.title = proposal ? `Give it the name of its cluster; the run is ${Math.round((item.sure || 0) * 100)} % sure of it`
       : "Name its cluster on Clusters, and Space gives that name";
