@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 
 ARTIFACTS = ROOT / "tests" / "artifacts"
 _CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_CHROMIUM_FLAGS = (
+CHROMIUM_FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-quic",
@@ -60,6 +60,11 @@ def end_app(process: subprocess.Popen[str]) -> str:
     return rest
 
 
+def find_chromium() -> str | None:
+    """The browser of this computer, if it has one."""
+    return next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[RunningApp]:
     """The real server, on an empty workspace of its own."""
@@ -71,13 +76,13 @@ def app(tmp_path: Path) -> Iterator[RunningApp]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    executable = next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
+    executable = find_chromium()
     if executable is None:
         if os.environ.get("CI"):
             pytest.fail("no Chromium on this machine: CI must install one")
         pytest.skip("no Chromium or Chrome on this computer; install one to run the browser tests")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=list(_CHROMIUM_FLAGS))
+        browser = playwright.chromium.launch(executable_path=executable, args=list(CHROMIUM_FLAGS))
         yield browser
         browser.close()
 

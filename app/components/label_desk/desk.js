@@ -46,12 +46,13 @@ class Desk {
 
   /** Take what Python says. The image that is shown stays, unless it is about other images altogether. */
   take(data) {
-    this.data = data;
+    this.data = { ...data, names: [...data.names] };
     for (const item of data.items) this.items.set(item.id, item);
     for (const [number, cluster] of Object.entries(data.clusters)) this.clusters.set(Number(number), cluster);
     for (const [id, label, excluded, skipped] of data.states) this.states.set(id, { label, excluded, skipped });
     this.order = data.order;
     if (data.window === this.window) this.hear(data);
+    this.pending.forEach((one) => this.learn(one));
     if (data.turn !== this.turn) {
       this.turn = data.turn;
       this.at = null;
@@ -74,6 +75,11 @@ class Desk {
     this.seen = Math.max(this.seen, data.answered);
     this.pending = this.pending.filter((one) => one.n > this.seen);
     for (const [id, state] of this.local) if (state.n <= this.seen) this.local.delete(id);
+  }
+
+  /** A new name has its key at once, not only when Python has answered. */
+  learn({ act, name }) {
+    if (act === "label" && !this.data.names.some((one) => one.name === name)) this.data.names.push({ name, count: 0 });
   }
 
   // ---- questions
@@ -99,6 +105,7 @@ class Desk {
     this.stack.push(decision);
     this.local.set(item.id, { ...state, n: decision.n });
     this.pending.push(decision);
+    this.learn(decision);
     const here = this.place();
     this.left = here + 1;
     this.at = this.order.find((id, place) => place > here && this.isOpen(id)) ?? null;
