@@ -95,9 +95,16 @@ class Manifest:
         """Use as a context that closes the file."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Close the file. What SQLite said meanwhile, perhaps in the middle of reading, is explained.
+
+        Raises:
+            CrlcError: in place of an error of SQLite.
+        """
         self.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            with self._trouble_explained():
+                raise error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -310,7 +317,7 @@ class Manifest:
                 raise BusyError(f"{self.path} is in use by another process. Try again in a moment.") from None
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
                 raise DamagedError(f"{self.path} cannot be read ({error}). {DAMAGED_ADVICE}") from None
-            raise CrlcError(f"{self.path} cannot be opened ({error}). Check your rights and the disk.") from None
+            raise CrlcError(f"{self.path} cannot be used ({error}). Check your rights and the disk.") from None
 
 
 def _missing(sizes: Sequence[int], stored: str | None) -> tuple[int, ...]:

@@ -13,13 +13,13 @@ from crlc.analysis.map_settings import MapSettings
 from crlc.analysis.unit_rows import Vectors
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
-from crlc.errors import BusyError
 from crlc.names import path_from_bytes
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.run_folder import RunFolder
 from crlc.workspace.cluster_names import shown_names
 from crlc.workspace.clusterings import Clustering, EditedClustering
 from crlc.workspace.curation import Curation, LabelledImages
+from crlc.workspace.run_files import read_result
 from crlc.workspace.run_maps import kept_map, run_map
 
 NONE = -1
@@ -112,13 +112,11 @@ class RunExport:
 
         Raises:
             NotFoundError: the run has no result yet.
-            BusyError: it got a new one this moment.
+            DamagedError: the result cannot be used.
         """
         description = run.description()
-        arrays, _ = run.result()
-        clustering = Clustering.of(run, dataset)
-        if not np.array_equal(arrays["cluster"][clustering.rows], clustering.clusters):
-            raise BusyError(f"The run {run.id} got a new result just now. Try again.")
+        arrays = read_result(run).arrays
+        clustering = Clustering.of(run, dataset, arrays)
         z = arrays["z"]
         places = kept_map(run, z) if wanted_map is None else run_map(run, z, wanted_map, report)
         edited = clustering.edited(curation)
