@@ -179,7 +179,7 @@ def test_what_exists_stays(run: RunFolder, dataset: ImageDataset, tmp_path: Path
 
 def test_a_name_taken_meanwhile_is_not_overwritten(run: RunFolder, dataset: ImageDataset, tmp_path: Path):
     file = tmp_path / "out.csv"
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="out.csv exists already"):
         write_table(exported(run, dataset), file, lambda _: file.write_text("somebody else's"))
     assert file.read_text() == "somebody else's"
     assert list(tmp_path.glob(".crlc-*")) == []
