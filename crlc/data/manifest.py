@@ -118,6 +118,15 @@ class Manifest:
             raise
         self.connection.execute("COMMIT")
 
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Ask several questions about one state, whatever an import writes meanwhile."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
     # ---- facts about the whole
 
     @property
@@ -171,15 +180,6 @@ class Manifest:
         for row in self.connection.execute(query, parameters):
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
-
-    def readable_by_path(self, chunk: int) -> Iterator[list[tuple[int, bytes, str | None, int]]]:
-        """Id, path as stored, class and content version of the readable images, by path; all chunks of one state."""
-        # The plus keeps SQLite from its index: reading the table as it lies and sorting takes half the time.
-        rows = self.connection.execute(
-            "SELECT id, path, class, content_version FROM images WHERE status = 'ok' ORDER BY +path"
-        )
-        while some := rows.fetchmany(chunk):
-            yield some
 
     def facts(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Id, class, split and content version of every readable image."""
