@@ -122,6 +122,9 @@ def _list(run: RunFolder, clustering: Clustering, annotations: Annotations, outp
     moved = int(now.by_hand.sum())
     if moved:
         lines.append(f"Moved by hand: {moved:,}.")
+    excluded = int(curation.is_excluded(now.ids).sum())
+    if excluded:
+        lines.append(f"Excluded by hand, but counted here: {excluded:,}.")
     older = bool(curation.edited_results(clustering.run) - {clustering.result})
     if older:
         lines.append("There are edits of an earlier result of this run; they are not about these clusters.")
