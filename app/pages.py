@@ -30,7 +30,9 @@ PAGES = (
     PageEntry("train", "Train", "model_training"),
     PageEntry("explore", "Explore", "bubble_chart"),
     PageEntry("clusters", "Clusters", "category"),
+    PageEntry("label", "Label", "label"),
     PageEntry("runs", "Runs", "stacked_line_chart"),
+    PageEntry("export", "Export", "ios_share"),
 )
 
 

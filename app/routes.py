@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from io import StringIO
-from urllib.parse import quote
+from typing import TextIO
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.export_routes import EXPORT_ROUTES, attachment
 from app.map_routes import MAP_ROUTES
 from crlc.data.dataset import ImageDataset
 from crlc.data.thumbnails import thumbnail
@@ -54,25 +56,36 @@ def problems_url(dataset: str) -> str:
     return f"/problems/{dataset}"
 
 
+def duplicates_url(dataset: str) -> str:
+    """Where the browser finds the list of a data set's images that have exact copies."""
+    return f"/duplicates/{dataset}"
+
+
 def serve_problems(request: Request) -> Response:
     """The unreadable files of a known data set with their reasons, as a CSV file to keep."""
+    return _list(request, "problems", ImageDataset.write_problems)
+
+
+def serve_duplicates(request: Request) -> Response:
+    """The images of a known data set that have exact copies, as a CSV file to keep."""
+    return _list(request, "duplicates", ImageDataset.write_duplicates)
+
+
+def _list(request: Request, what: str, write: Callable[[ImageDataset, TextIO], int]) -> Response:
     stream = StringIO(newline="")
     try:
         dataset = Workspace().dataset(request.path_params["dataset"])
-        dataset.write_problems(stream)
+        write(dataset, stream)
     except CrlcError as error:
         return PlainTextResponse(str(error), 404)
-    file_name = quote(f"{dataset.name}-problems.csv")
-    headers = {
-        **_HEADERS,
-        "Cache-Control": "no-store",
-        "Content-Disposition": f"attachment; filename*=UTF-8''{file_name}",
-    }
+    headers = {**_HEADERS, "Cache-Control": "no-store", "Content-Disposition": attachment(f"{dataset.name}-{what}.csv")}
     return Response(stream.getvalue(), media_type="text/csv", headers=headers)
 
 
 ROUTES = [
     *MAP_ROUTES,
+    *EXPORT_ROUTES,
     Route("/images/{dataset}/{image_id:int}", serve_image),
     Route("/problems/{dataset}", serve_problems),
+    Route("/duplicates/{dataset}", serve_duplicates),
 ]

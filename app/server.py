@@ -137,11 +137,13 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
 
     @asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
+        from app.first_start import begin_first_start
         from app.measuring import close_measuring
         from crlc.jobs.shared import close_queues, queue_of
         from crlc.workspace import Workspace
 
         queue_of(Workspace(workspace))
+        begin_first_start(Workspace(workspace))
         _say(f"CRLC Studio is at {urls[0]} (Ctrl-C ends it). Workspace: {workspace}")
         for url in urls[1:]:
             _say(f"  also at {url}")

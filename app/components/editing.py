@@ -6,10 +6,11 @@ from collections.abc import Callable
 from datetime import datetime
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.components.plain import show_caption, show_error
 from app.exploring.opened import annotations_of
-from app.exploring.subject import RunSubject
+from app.exploring.subject import RunSubject, Subject
 from app.state.exploring import exploring
 from crlc.analysis.splitting import split_by_features
 from crlc.errors import CrlcError
@@ -66,7 +67,7 @@ def move(subject: RunSubject, ids: list[int], cluster: int) -> None:
     edit(lambda: editor_of(subject).move(ids, cluster))
 
 
-def _step(subject: RunSubject, kind: str) -> None:
+def _step(subject: Subject, kind: str) -> None:
     annotations = annotations_of(subject.dataset)
 
     def do() -> Entry:
@@ -82,22 +83,10 @@ def _step(subject: RunSubject, kind: str) -> None:
     state.saved = f"{'Undone' if kind == 'undo' else 'Done again'}: {printable(entry.title)}"
 
 
-def show_history(subject: RunSubject) -> None:
+def show_history(subject: Subject) -> None:
     """Undo and redo with what they are about, and what was saved last."""
-    history = annotations_of(subject.dataset).history(1)
-    undoable = next((entry for entry in history if not entry.undone), None)
-    redoable = next((entry for entry in history if entry.undone), None)
     said, undo, redo = st.columns([4, 1, 1], vertical_alignment="center")
-    for column, kind, entry in ((undo, "undo", undoable), (redo, "redo", redoable)):
-        column.button(
-            kind.capitalize(),
-            key=f"{kind}-edit",
-            icon=f":material/{kind}:",
-            disabled=entry is None,
-            on_click=_step,
-            args=(subject, kind),
-            width="stretch",
-        )
+    undoable = show_undo(subject, undo, redo)
     state = exploring()
     with said:
         if state.problem is not None:
@@ -107,6 +96,24 @@ def show_history(subject: RunSubject) -> None:
         elif undoable is not None:
             title = printable(undoable.title)
             show_caption(f"Last change: {title if len(title) <= _SHORT else title[:_SHORT] + '…'}")
+
+
+def show_undo(subject: Subject, undo: DeltaGenerator, redo: DeltaGenerator) -> Entry | None:
+    """The two buttons; returns what the first would take back."""
+    history = annotations_of(subject.dataset).history(1)
+    undoable = next((entry for entry in history if not entry.undone), None)
+    redoable = next((entry for entry in history if entry.undone), None)
+    for place, kind, entry in ((undo, "undo", undoable), (redo, "redo", redoable)):
+        place.button(
+            kind.capitalize(),
+            key=f"{kind}-edit",
+            icon=f":material/{kind}:",
+            disabled=entry is None,
+            on_click=_step,
+            args=(subject, kind),
+            width="stretch",
+        )
+    return undoable
 
 
 def _clock(time: str) -> str:

@@ -21,6 +21,11 @@ def show_warning(text: str) -> None:
     _show(text, "background:rgba(230,159,0,.16);border-radius:6px;padding:.8rem 1rem", role="status")
 
 
+def show_done(text: str) -> None:
+    """What has worked."""
+    _show(text, "background:rgba(0,158,115,.14);border-radius:6px;padding:.8rem 1rem", role="status")
+
+
 def show_caption(text: str) -> None:
     """A small remark."""
     _show(text, "opacity:.6;font-size:.875rem", role="note")

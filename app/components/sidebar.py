@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.components.keyboard import show_keyboard_button
 from app.components.plain import show_caption
 from app.pages import link_to
 from app.run_lines import run_lines
@@ -41,6 +42,7 @@ def show_sidebar() -> None:
                 help="One training with its results; the newest is first.",
             )
         _show_activity_of(workspace)
+        show_keyboard_button()
 
 
 def _show_activity_of(workspace: Workspace) -> None:

@@ -57,8 +57,16 @@ def tiles_of(
     return tiles
 
 
-def paged_gallery(subject: Subject, rows: Rows, *, name: str, columns: int, picking: bool = False) -> None:
-    """A gallery of many images, a page at a time."""
+def paged_gallery(
+    subject: Subject,
+    rows: Rows,
+    *,
+    name: str,
+    columns: int,
+    picking: bool = False,
+    caption: Callable[[int], str] | None = None,
+) -> None:
+    """A gallery of many images, a page at a time; under each stands what its row is said to be."""
     if not len(rows):
         st.info("No image is left with these filters.")
         return
@@ -67,7 +75,7 @@ def paged_gallery(subject: Subject, rows: Rows, *, name: str, columns: int, pick
     page = min(state.pages.get(name, 0), pages - 1)
     part = rows[page * PER_PAGE : (page + 1) * PER_PAGE]
     image_grid(
-        tiles_of(subject, part),
+        tiles_of(subject, part, None if caption is None else lambda place: caption(int(part[place]))),
         key=f"gallery-{name}",
         columns=columns,
         opened=open_image,

@@ -29,6 +29,8 @@ class Work:
         self.title = title
         self.progress: Progress | None = None
         self.error: str | None = None
+        self.result: object = None
+        """What came of it, for whoever began it."""
         self.cancelled = False
         self._stop: Callable[[], None] | None = None
         self._guard = threading.Lock()
@@ -94,6 +96,12 @@ def work(key: str) -> Work | None:
     """A piece of work that is on its way, or failed and was not dismissed."""
     with _guard:
         return _works.get(key)
+
+
+def works(prefix: str) -> dict[str, Work]:
+    """All pieces of work whose keys begin so, in the order in which they were begun."""
+    with _guard:
+        return {key: found for key, found in _works.items() if key.startswith(prefix)}
 
 
 def dismiss(key: str) -> None:

@@ -43,6 +43,16 @@ def annotations_of(dataset: ImageDataset) -> Annotations:
     return found
 
 
+def forget_dataset(dataset: ImageDataset) -> None:
+    """Let go of the files of a data set that is to be removed."""
+    with _guard:
+        found = _annotations.pop(dataset, None)
+        if found is not None:
+            found.close()
+        for place in [place for place, (_, subject) in _subjects.items() if subject.dataset == dataset]:
+            del _subjects[place]
+
+
 def open_run(workspace: Workspace, run: RunFolder) -> RunSubject:
     """A run's newest result.
 

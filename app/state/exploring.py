@@ -106,6 +106,11 @@ def pick(ids: Sequence[int]) -> None:
     exploring().picks = list(ids)
 
 
+def clear_picks() -> None:
+    """Pick no images."""
+    pick([])
+
+
 def turn_page(name: str, to: int) -> None:
     """Go to another page of a gallery."""
     exploring().pages[name] = to

@@ -6,6 +6,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.bulk_label import show_label_popover
 from app.components.editing import merge, move, rename, show_history, split
 from app.components.facts import Fact, show_facts
 from app.components.image_dialog import show_opened
@@ -248,6 +249,7 @@ def _show_moving(subject: RunSubject, number: int) -> None:
             f"Move {len(picks):,} picked to", others, format_func=subject.cluster_text, width=280, key="move-target"
         )
         st.button("Move", type="primary", on_click=move, args=(subject, picks, target))
+        show_label_popover(subject, picks, f"picked in {subject.cluster_text(number)}", key="cluster-label")
 
 
 # ---- classes

@@ -8,6 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.bulk_label import show_label_popover
 from app.components.editing import move, show_history
 from app.components.image_dialog import show_opened
 from app.components.plain import show_caption, show_error
@@ -227,8 +228,10 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
         of_all = f" of {len(subject.ids):,}" if len(rows) < len(subject.ids) else ""
         show_caption(f"{len(rows):,}{of_all} images{'' if choice is None else f' {choice.title}'}")
     if choice is not None:
-        if isinstance(subject, RunSubject):
-            _show_moving(subject, subject.ids[rows])
+        with st.container(horizontal=True):
+            show_label_popover(subject, subject.ids[rows], choice.title, key="explore-label")
+            if isinstance(subject, RunSubject):
+                _show_moving(subject, subject.ids[rows])
         button.button("Clear", on_click=clear_choice, width="stretch", help="Choose nothing (Esc on the map).")
     if choice is None or not choice.is_ordered:
         orders = subject.orders()
@@ -247,7 +250,7 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
 
 def _show_moving(subject: RunSubject, ids: NDArray[np.int64]) -> None:
     """Put all images that are chosen and shown into one cluster."""
-    with st.popover("Move to a cluster", icon=":material/move_item:", width="stretch", disabled=not len(ids)):
+    with st.popover("Move to …", icon=":material/move_item:", disabled=not len(ids), help="Move to a cluster."):
         target = st.selectbox("Cluster", subject.numbers, format_func=subject.cluster_text, key="explore-target")
         st.button(f"Move {len(ids):,} images", type="primary", on_click=move, args=(subject, ids.tolist(), target))
         show_history(subject)

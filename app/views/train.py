@@ -17,6 +17,7 @@ from app.components.estimate import (
     show_estimate,
 )
 from app.components.live_run import show_live
+from app.components.originals import show_missing_originals
 from app.components.plain import show_error, show_text
 from app.measuring import measuring
 from app.pages import link_to
@@ -30,9 +31,8 @@ from crlc.jobs.shared import queue_of
 from crlc.training.presets import DEFAULT_CLUSTERS, PRESET_NAMES
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
-from crlc.workspace.originals import missing_originals
 
-_ORIGINALS_SECONDS = 10.0
+_WITHOUT_ORIGINALS = "Training works on what was decoded at import, as long as no other image size is needed."
 _PRESET_HELP = (
     "quick: about a minute for a few thousand images. balanced: three times as long. best: as good as it gets here."
 )
@@ -66,7 +66,7 @@ def render() -> None:
         show_live(queue, chosen.run)
         st.subheader("Another training", anchor=False)
     with st.container(border=True):
-        _show_missing_originals(workspace, dataset)
+        show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
         _ask(workspace, queue, dataset, summary, busy=busy)
     if not busy:
         show_live(queue, chosen.run)
@@ -77,31 +77,6 @@ def _summary(folder: str, *version: object) -> DatasetSummary:
     """Counted once for each version of a data set: with 100,000 images it takes a quarter of a second."""
     del version
     return ImageDataset(Path(folder)).summary()
-
-
-@st.cache_data(ttl=_ORIGINALS_SECONDS, show_spinner=False, max_entries=16)
-def _missing_originals(folder: str, location: str) -> str | None:
-    """Not looked for at every click: an archive's directory may be long."""
-    del location  # only so that another place is looked at at once
-    return missing_originals(ImageDataset(Path(folder)))
-
-
-def _show_missing_originals(workspace: Workspace, dataset: ImageDataset) -> None:
-    problem = _missing_originals(str(dataset.folder), dataset.info.location)
-    if problem is None:
-        return
-    show_error(f"{problem} Training works on what was decoded at import, as long as no other image size is needed.")
-    with st.form("relink", border=False):
-        box, button = st.columns([5, 1], vertical_alignment="bottom")
-        place = box.text_input("Where the originals are now", placeholder="for example /media/disk/photos")
-        if button.form_submit_button("Re-link", width="stretch") and place.strip():
-            try:
-                report = workspace.relink(dataset.name, place.strip())
-            except (CrlcError, OSError) as error:
-                show_error(str(error))
-            else:
-                st.toast(f"{report.found:,} of {report.expected:,} images found.")
-                st.rerun()
 
 
 def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, busy: bool) -> None:

@@ -14,12 +14,14 @@ from crlc.analysis.nearest import completed_search, recall_of, sample_truth, wit
 from crlc.analysis.unit_rows import Rows, Vectors, unit, unit_chunks
 from crlc.progress import ProgressCallback, Stage
 
-WANTED_RECALL = 0.98
+WANTED_RECALL = 0.97
 """On a sample, so that it is at least 0.95 for all: rows differ by 0.13, the mean of the sample by 0.006."""
 
 _ROWS_PER_CELL = 256
-_TRAINING_ROWS_PER_CELL = 40
-_TRAINING_ROUNDS = 5
+_TRAINING_ROWS_PER_CELL = 16
+_TRAINING_ROUNDS = 3
+"""Finding the cells grows with the square of their number; 40 rows and 5 rounds gave no better recall."""
+
 _STEPS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 256, 512, 1024, 2048)
 
 

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from crlc.cli.output import Output, TerminalProgress, duration, table
 from crlc.workspace import Workspace
+
+if TYPE_CHECKING:
+    import torch
+
+    from crlc.data.dataset import ImageDataset
+    from crlc.workspace.exploration import ExplorationSettings
 
 
 def explore_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +25,7 @@ def explore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", default="umap", choices=("umap", "tsne", "pca"), help="of the map; by default umap")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
     parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    parser.add_argument("--dry-run", action="store_true", help="say how long it would take, from a few timed images")
 
 
 def run_explore(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
@@ -35,6 +44,8 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     started = time.monotonic()
     dataset = workspace.dataset(options.dataset)
     device = choose_device(options.device)
+    if options.dry_run:
+        return _say_how_long(dataset, settings, device, output)
     found = explore(workspace, dataset, settings, device=device, report=TerminalProgress())
     seconds = time.monotonic() - started
     facts = dataset.facts(found.ids)
@@ -68,4 +79,18 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     if against is not None:
         lines.append(f"Against the classes: ACC {against.acc:.1%}, NMI {against.nmi:.3f}, ARI {against.ari:.3f}.")
     output.result(content, lines)
+    return 0
+
+
+def _say_how_long(dataset: ImageDataset, settings: ExplorationSettings, device: torch.device, output: Output) -> int:
+    from crlc.workspace.exploration_time import exploration_time
+
+    time = exploration_time(dataset, settings, device)
+    parts = [f"{name} {duration(seconds)}" for name, seconds in asdict(time).items() if seconds]
+    lines = [
+        f"{dataset.name} would be looked at in about {duration(time.seconds)}: {', '.join(parts)}."
+        if parts
+        else f"{dataset.name} has been looked at already."
+    ]
+    output.result({"dataset": dataset.name, "seconds": time.seconds, **asdict(time)}, lines)
     return 0

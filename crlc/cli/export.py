@@ -35,6 +35,7 @@ def export_arguments(parser: argparse.ArgumentParser) -> None:
     kinds.add_argument("--links", type=Path, metavar="DIR", help="a folder per cluster with links to the originals")
     parser.add_argument("--copy", action="store_true", help="with --links: copies instead of links")
     parser.add_argument("--relative", action="store_true", help="with --links: links that are relative")
+    parser.add_argument("--without-excluded", action="store_true", help="with a table: leave excluded images out")
     parser.add_argument("--map", choices=_MAPS, help="with --out: which map; by default one that is there already")
 
 
@@ -61,6 +62,8 @@ def _check(options: argparse.Namespace) -> None:
     for name in ("copy", "relative"):
         if getattr(options, name) and options.links is None:
             raise UsageError(f"--{name} is only for --links. Leave it out.")
+    if options.without_excluded and (options.out is None or options.out.suffix.lower() not in _TABLES):
+        raise UsageError("--without-excluded is only for tables; the others leave them out anyway. Leave it out.")
     if options.copy and options.relative:
         raise UsageError("--copy makes no links, so --relative means nothing with it. Choose one.")
     if options.map is not None and options.out is None:
@@ -94,7 +97,7 @@ def _table(options: argparse.Namespace, runs: Runs, run: RunFolder, output: Outp
 
     require_new_file(options.out)
     export = _gathered(options, runs, run)
-    report = write_table(export, options.out, TerminalProgress())
+    report = write_table(export, options.out, TerminalProgress(), excluded=not options.without_excluded)
     lines = [f"Wrote {report.images:,} images to {printable(str(options.out))}."]
     if report.not_assigned:
         lines.append(f"Not assigned, as they came or changed after the run: {report.not_assigned:,}.")

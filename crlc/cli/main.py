@@ -29,6 +29,7 @@ from crlc.cli import (
 )
 from crlc.cli.options import common_options
 from crlc.cli.output import Output
+from crlc.cli.processes import tell_launcher
 from crlc.errors import CrlcError, UsageError
 from crlc.workspace import Workspace
 
@@ -138,5 +139,7 @@ class _Parser(argparse.ArgumentParser):
 def _failed(message: str, exit_code: int, *, debug: bool) -> int:
     if debug:
         traceback.print_exc()
-    print("error: " + " ".join(message.split()), file=sys.stderr)
+    line = " ".join(message.split())
+    if not tell_launcher(line):
+        print(f"error: {line}", file=sys.stderr)
     return exit_code

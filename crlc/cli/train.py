@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.output import Output, TerminalProgress
+from crlc.cli.processes import run_in_processes
 from crlc.cli.train_semi import run_semi, wants_semi
 from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run, whole_number
 from crlc.data.dataset import ImageDataset
@@ -246,18 +245,10 @@ def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
 
 
 def _launch_processes(count: int) -> int:
-    """The same command in several processes, by torchrun."""
+    """The same command in several processes."""
     if count < 1:
         raise UsageError(f"devices={count} is not allowed: it must be at least 1.")
     arguments = list(sys.argv[1:])
     place = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
     del arguments[place : place + (1 if "=" in arguments[place] else 2)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    launcher = subprocess.Popen([*torchrun, "-m", "crlc", *arguments])
-
-    def pass_on(*_: object) -> None:
-        launcher.send_signal(signal.SIGTERM)  # it tells the processes, and waits for their checkpoint
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, pass_on)
-    return launcher.wait()
+    return run_in_processes(count, arguments)

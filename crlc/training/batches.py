@@ -54,7 +54,7 @@ class BatchMaker:
         settings = self._settings
         if epoch != self._order_epoch:
             generator = generator_for(settings.seed, "order", epoch)
-            self._order, self._order_epoch = torch.randperm(len(self._images), generator=generator), epoch
+            self._order, self._order_epoch = self._order_of_epoch(generator), epoch
         positions = self._order[place * self._batch_size : (place + 1) * self._batch_size]
         generator = generator_for(settings.seed, "step", step)
         views = self._views(positions, generator)
@@ -64,6 +64,15 @@ class BatchMaker:
         if self._images.clusterable is not None:
             clusterable = torch.from_numpy(self._images.clusterable[positions.numpy()]).to(device)
         return Batch(views, positions.to(device), generator, clusterable, labelled, targets)
+
+    def _order_of_epoch(self, generator: torch.Generator) -> Tensor:
+        """All images once; where only clusters are learned those that have one, over and over, as many times in all."""
+        clusterable, count = self._images.clusterable, len(self._images)
+        if clusterable is None or self._settings.feature_weight:
+            return torch.randperm(count, generator=generator)
+        useful = torch.from_numpy(np.flatnonzero(clusterable))
+        rounds = -(-count // len(useful))
+        return torch.cat([useful[torch.randperm(len(useful), generator=generator)] for _ in range(rounds)])[:count]
 
     def _views(self, positions: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         count = len(positions)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crlc.analysis.agreement import contingency
+from crlc.analysis.name_matching import matched_names
 from crlc.model.heads import initialise
 from crlc.training.batches import LabelledImages
 from crlc.training.randomness import generator_for
@@ -67,24 +68,17 @@ def match_names(
         labelled: positions of the labelled images, (L,).
         names: what a person said of each of them.
     """
-    from scipy.optimize import linear_sum_assignment
-
-    known = tuple(sorted(set(names)))
-    numbers = np.array([known.index(name) for name in names])
-    clusters = max(q.shape[1], len(known))
-    belief = np.zeros((len(known), clusters))
-    np.add.at(belief[:, : q.shape[1]], numbers, np.asarray(q[labelled], np.float64))
-    counts = np.zeros((len(known), clusters))
-    np.add.at(counts, (numbers, by_subhead[labelled, speaking]), 1.0)
-    _, outputs = linear_sum_assignment(counts + 0.5 * belief, maximize=True)
-    far = tuple(name for row, name in enumerate(known) if not counts[row, outputs[row]])
+    matched = matched_names(q[labelled], by_subhead[labelled, speaking].astype(np.int64), names)
+    outputs = matched.clusters
+    targets = outputs[np.searchsorted(np.array(matched.names, object), np.array(names, object))]
+    clusters = max(q.shape[1], len(matched.names))
     orders = [
         np.arange(clusters)
         if subhead == speaking
-        else _aligned(by_subhead, subhead, speaking, clusters, labelled, outputs[numbers])
+        else _aligned(by_subhead, subhead, speaking, clusters, labelled, targets)
         for subhead in range(by_subhead.shape[1])
     ]
-    return NamedOutputs(known, outputs, np.stack(orders), far)
+    return NamedOutputs(matched.names, outputs, np.stack(orders), matched.far)
 
 
 def _aligned(

@@ -52,6 +52,10 @@ class Entry:
     """Whether it can be redone; else it can be undone."""
 
 
+class NotLatestError(CrlcError):
+    """An operation is to be undone after which another one was done."""
+
+
 class Annotations:
     """What people said about a data set. May be shared by threads; other processes may write at the same time."""
 
@@ -204,16 +208,18 @@ class Annotations:
             self._do(row.id, operation)
             return _entry(row)
 
-    def undo(self, *, run: str | None = None) -> Entry:
+    def undo(self, *, run: str | None = None, only: int | None = None) -> Entry:
         """Take back the latest operation that is not undone.
 
         Args:
             run: refuse when it is about anything else than the clusters of this run.
+            only: refuse when it is another entry than the one with this id.
 
         Raises:
+            NotLatestError: it is another one than `only`.
             CrlcError: there is none, or it is refused.
         """
-        return self._step(_UNDO, run)
+        return self._step(_UNDO, run, only)
 
     def redo(self, *, run: str | None = None) -> Entry:
         """Do again what was undone last.
@@ -225,7 +231,7 @@ class Annotations:
 
     # ---- inside
 
-    def _step(self, kind: str, run: str | None) -> Entry:
+    def _step(self, kind: str, run: str | None, only: int | None = None) -> Entry:
         with self._guard:
             if not self._log.exists():
                 raise CrlcError(f"There is nothing to {kind} in {self._dataset.name}.")
@@ -233,8 +239,11 @@ class Annotations:
                 self._catch_up()
                 stack = self._done if kind == _UNDO else self._undone
                 if not stack:
-                    raise CrlcError(f"There is nothing to {kind} in {self._dataset.name}.")
+                    kind_of_error = CrlcError if only is None else NotLatestError
+                    raise kind_of_error(f"There is nothing to {kind} in {self._dataset.name}.")
                 (target,) = self._log.titles(stack[-1:])
+                if only is not None and target.id != only:
+                    raise NotLatestError(f"Something else was done to {self._dataset.name} since: {target.title}.")
                 if run is not None and target.run != run:
                     raise CrlcError(
                         f"The last operation to {kind} in {self._dataset.name} is not about the clusters of {run}: "

@@ -22,7 +22,7 @@ from crlc.data.importer import Importer, ImportReport
 from crlc.data.manifest import Manifest
 from crlc.data.sources import Source, UnreadableError
 from crlc.data.sources.opening import open_source
-from crlc.errors import CrlcError, NotFoundError, SourceError, UsageError, disk_full_explained
+from crlc.errors import BusyError, CrlcError, NotFoundError, SourceError, UsageError, disk_full_explained
 from crlc.files import writer_lock
 from crlc.names import path_to_bytes, printable
 from crlc.progress import ProgressCallback, no_progress
@@ -84,6 +84,14 @@ class Workspace:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names) or 'none yet'}."
             raise NotFoundError(f"No data set is named {printable(name)!r} in {self.root}. {hint}")
+
+    def is_being_written(self, name: str) -> bool:
+        """Whether somebody imports, re-links or removes a data set right now, in whatever process."""
+        try:
+            with self._lock(name):
+                return False
+        except BusyError:
+            return True
 
     # ---- writing
 

@@ -17,6 +17,7 @@ from app.measuring import close_measuring
 from crlc.cli.main import main
 from crlc.jobs.shared import close_queues
 from crlc.workspace import Workspace
+from crlc.workspace.sample import decline_sample
 from tests.conftest import ROOT
 
 ARTIFACTS = ROOT / "tests" / "artifacts"
@@ -39,8 +40,10 @@ class RunningApp:
     pid: int
 
 
-def start_app(workspace: Workspace, *options: str) -> tuple[subprocess.Popen[str], str]:
-    """The real server as a process, and its address; it ends with `end_app`."""
+def start_app(workspace: Workspace, *options: str, example: bool = False) -> tuple[subprocess.Popen[str], str]:
+    """The real server as a process, and its address; it ends with `end_app`. By default it brings no example."""
+    if not example:
+        decline_sample(workspace)
     command = [sys.executable, "-m", "app", "--no-browser", "--workspace", str(workspace.root), *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     line = process.stdout.readline()

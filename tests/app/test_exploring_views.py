@@ -52,7 +52,7 @@ def test_before_training_it_offers_provisional_clusters(show, workspace: Workspa
     tiny_dataset(workspace, tmp_path / "set")
     at = show(name)
     assert "set has not been trained yet" in said(at)
-    assert [button.label for button in at.button] == ["Compute provisional clusters"]
+    assert [button.label for button in at.main.button] == ["Compute provisional clusters"]
 
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])
@@ -174,7 +174,7 @@ def test_provisional_clusters_are_marked_and_can_be_looked_at(show, workspace: W
     at.run()
     assert "set · 12 images · 3 clusters" in said(at)
     assert any("Provisional clusters" in element.value for element in at.markdown)
-    assert "Move to a cluster" not in [button.label for button in at.button]
+    assert "Move to …" not in [button.label for button in at.button]
     subject = open_dataset(workspace, workspace.dataset("set"))
     near = subject.nearest(0, 20)
     assert sorted(near.rows.tolist()) == list(range(1, 12))

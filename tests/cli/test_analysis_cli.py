@@ -261,6 +261,8 @@ def test_a_new_image_goes_through_the_network(crlc, small_set: Path, tmp_path: P
 
 def test_explore_for_people_and_programs(crlc, small_set: Path):
     crlc("import", small_set, "--limit", 24)
+    trial = crlc("explore", "set", "--method", "pca", "--dry-run")
+    assert trial.out.startswith("set would be looked at in about ")
     content = crlc("explore", "set", "--method", "pca", "--json").json
     assert content["provisional"] is True
     assert sum(one["images"] for one in content["clusters"]) == 24

@@ -11,6 +11,7 @@ import pytest
 from crlc.workspace import Workspace
 from crlc.workspace.export.tables import read_assignments
 from crlc.workspace.runs import Runs
+from tests.app.tiny_run import tiny_dataset, tiny_run
 from tests.pictures import save_pictures
 from tests.workspace.handmade import handmade_dataset
 from tests.workspace.test_export_rows import make_run
@@ -108,3 +109,14 @@ def test_a_run_without_a_result(crlc, run: str, tmp_path: Path, workspace: Works
         assert "has no result yet" in crlc("export", run, *arguments).err
     (Runs(workspace).open(run).path / "result.json").write_text('{"kind": "cake"}')
     assert "is not a result file of CRLC Studio" in crlc("export", run, "--out", tmp_path / "a.csv").err
+
+
+def test_excluded_images_can_be_left_out_of_tables(crlc, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    tiny_run(workspace, dataset)
+    assert crlc("label", "set", "exclude", 1, 2).code == 0
+    assert crlc("export", "last", "--out", tmp_path / "all.csv", "--json").json["images"] == 12
+    assert crlc("export", "last", "--out", tmp_path / "few.csv", "--without-excluded", "--json").json["images"] == 10
+    assert [row.image_id for row in read_assignments(tmp_path / "few.csv")] == list(range(3, 13))
+    said = crlc("export", "last", "--links", tmp_path / "links", "--without-excluded")
+    assert (said.code, "only for tables" in said.err) == (2, True)

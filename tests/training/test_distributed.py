@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -65,16 +66,42 @@ def test_a_killed_worker_ends_the_run_as_failed_and_it_can_be_resumed(tmp_path: 
         run = _run_with_checkpoint(tmp_path, launcher)
         (worker,) = [p for p in psutil.Process(launcher.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
         worker.send_signal(signal.SIGKILL)
-        assert launcher.wait(timeout=120) != 0
+        assert launcher.wait(timeout=120) == 1
     finally:
         for process in [*psutil.Process(launcher.pid).children(recursive=True)] if launcher.poll() is None else []:
             process.kill()
         launcher.kill()
-        launcher.communicate()
-    status = run.status()
-    assert status["state"] == "failed"
-    state = torch.load(run.checkpoint_file, weights_only=True)
-    assert state["step"] >= 1
+        said = launcher.stderr.read()
+    assert "error: Process 2 of 2 was killed (SIGKILL). Go on from its checkpoint: crlc resume RUN" in said
+    assert "Traceback" not in said
+    assert run.status()["state"] == "failed"
+    before = torch.load(run.checkpoint_file, weights_only=True)["step"]
+    assert before >= 1
+    resumed = subprocess.Popen(
+        [sys.executable, "-m", "crlc", "resume", run.id, "--workspace", str(tmp_path), "--device", "cpu"],
+        env=ENVIRONMENT, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        _wait_until(lambda: torch.load(run.checkpoint_file, weights_only=True)["step"] > before, resumed)
+    finally:
+        resumed.send_signal(signal.SIGINT)
+        said = resumed.communicate(timeout=60)[0]
+    assert resumed.returncode == 0, said
+    assert run.status()["state"] == "stopped"
+
+
+def test_what_is_wrong_is_said_once_and_in_one_line(tmp_path: Path):
+    arguments = ["train", "digits", "--workspace", str(tmp_path), "--device", "cpu", "--clusters", "5000"]
+    outcome = finish([sys.executable, "-m", "crlc", *arguments, "--devices", "2"])
+    assert outcome.returncode == 2
+    errors = [line for line in outcome.stderr.splitlines() if line.startswith(("error", "Traceback", "E1", "W1"))]
+    assert errors == ["error: clusters=5000 is not allowed: there are only 1797 images. Choose fewer clusters."]
+
+
+def _wait_until(done: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    """Wait until something is so, while a process works for it."""
+    while not done():
+        assert process.poll() is None, process.stdout.read()
 
 
 def _run_with_checkpoint(workspace: Path, launcher: subprocess.Popen[str]) -> RunFolder:

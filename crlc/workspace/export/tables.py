@@ -102,8 +102,16 @@ class TableReport:
     not_assigned: int
 
 
-def write_table(export: RunExport, file: Path, report: ProgressCallback = no_progress) -> TableReport:
+def write_table(
+    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, excluded: bool = True
+) -> TableReport:
     """Write a .csv or .parquet file, a chunk at a time; it is there whole or not at all.
+
+    Args:
+        export: the run.
+        file: not there yet; its ending says which kind.
+        report: told how far it is.
+        excluded: false to leave images out that people excluded; by default a column says which they are.
 
     Raises:
         UsageError: it has another ending, or exists already.
@@ -115,7 +123,7 @@ def write_table(export: RunExport, file: Path, report: ProgressCallback = no_pro
     require_new_file(file)
     result: list[TableReport] = []
     with trouble_explained(file):
-        write = partial(writers[file.suffix.lower()], export, report)
+        write = partial(writers[file.suffix.lower()], export, report, excluded)
         write_new_file(file, lambda stream: result.append(write(stream)))
     return result[0]
 
@@ -146,35 +154,40 @@ def read_assignments(file: Path) -> Iterator[AssignmentRow]:
 # ---- writing
 
 
-def _write_csv(export: RunExport, report: ProgressCallback, stream: IO[bytes]) -> TableReport:
+def _write_csv(export: RunExport, report: ProgressCallback, excluded: bool, stream: IO[bytes]) -> TableReport:
     from pyarrow import csv
 
     stream.write((",".join(COLUMNS) + "\n").encode())
     options = csv.WriteOptions(include_header=False, batch_size=4096)
     with csv.CSVWriter(stream, _schema(), write_options=options) as writer:
-        return _write_batches(export, report, writer.write_batch, for_spreadsheets=True)
+        return _write_batches(export, report, excluded, writer.write_batch, for_spreadsheets=True)
 
 
-def _write_parquet(export: RunExport, report: ProgressCallback, stream: IO[bytes]) -> TableReport:
+def _write_parquet(export: RunExport, report: ProgressCallback, excluded: bool, stream: IO[bytes]) -> TableReport:
     from pyarrow import parquet
 
     with parquet.ParquetWriter(stream, _schema()) as writer:
-        return _write_batches(export, report, writer.write_batch)
+        return _write_batches(export, report, excluded, writer.write_batch)
 
 
 def _write_batches(
     export: RunExport,
     report: ProgressCallback,
+    excluded: bool,
     write: Callable[[pyarrow.RecordBatch], None],
     *,
     for_spreadsheets: bool = False,
 ) -> TableReport:
+    import pyarrow as pa
+
     stage = Stage("Writing", export.count(), report)
     images = missing = 0
     for chunk in export.chunks():
-        write(record_batch(export, chunk, for_spreadsheets=for_spreadsheets))
-        images += len(chunk.ids)
-        missing += int((~chunk.assigned).sum())
+        kept = np.ones(len(chunk.ids), np.bool_) if excluded else ~chunk.excluded
+        batch = record_batch(export, chunk, for_spreadsheets=for_spreadsheets)
+        write(batch if excluded else batch.filter(pa.array(kept)))
+        images += int(kept.sum())
+        missing += int((~chunk.assigned & kept).sum())
         stage.advance(len(chunk.ids))
     stage.finish()
     return TableReport(images, missing)

@@ -1,0 +1,214 @@
+"""Labelling by keyboard in a real browser: quick keys, two windows, a full disk; then a better run of the labels."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from crlc.cli.main import main
+from crlc.data.dataset import ImageDataset
+from crlc.workspace import Workspace
+from crlc.workspace.annotations import Annotations
+from crlc.workspace.clusterings import ClusterEditor
+from crlc.workspace.run_analysis import RunAnalysis
+from crlc.workspace.runs import Runs
+from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
+from tests.app.tiny_run import tiny_dataset, tiny_run
+
+AT = "Number(window.crlcLabelDesk.at)"
+IDLE = "window.crlcLabelDesk.pending.length === 0"
+
+
+@pytest.fixture
+def labelled(app: RunningApp, tmp_path: Path) -> ImageDataset:
+    """A data set with a run, two of whose three clusters have names."""
+    expect.set_options(timeout=20_000)  # a busy computer is no failure
+    dataset = tiny_dataset(app.workspace, tmp_path / "set")
+    run = tiny_run(app.workspace, dataset)
+    with Annotations(dataset) as annotations:
+        editor = ClusterEditor(annotations, RunAnalysis.open(app.workspace, run.id).clustering)
+        editor.name(0, "cat")
+        editor.name(1, "<b>dog</b>")
+    return dataset
+
+
+def labels_of(dataset: ImageDataset) -> dict[int, str]:
+    with Annotations(dataset) as annotations:
+        found = annotations.refresh().labelled()
+        return {int(image): found.names[number] for image, number in zip(found.ids, found.numbers, strict=True)}
+
+
+def excluded_of(dataset: ImageDataset) -> list[int]:
+    with Annotations(dataset) as annotations:
+        return annotations.refresh().excluded().tolist()
+
+
+def open_desk(page: Page, url: str) -> None:
+    page.goto(f"{url}/label")
+    expect(page.locator(".frame img.large")).to_be_visible()
+
+
+def saved(page: Page) -> None:
+    page.wait_for_function(IDLE)
+    expect(page.locator(".saved")).to_contain_text("saved")
+
+
+def test_quick_keys_are_all_written_to_their_own_images(page: Page, app: RunningApp, labelled: ImageDataset):
+    troubles: list[str] = []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    open_desk(page, app.url)
+    expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>"])
+
+    # Ten keys as fast as they can be pressed; what each was about is asked of the page itself.
+    wanted: dict[int, str] = {}
+    names = {"1": "cat", "2": "<b>dog</b>"}
+    for key in "1221121212":
+        wanted[page.evaluate(AT)] = names[key]
+        page.keyboard.press(key)
+    saved(page)
+    assert len(wanted) == 10
+    assert labels_of(labelled) == wanted
+    expect(page.locator(".name .count")).to_have_text(["5", "5"])
+
+    # Z three times: the last three are taken back, the last first, and their images come again.
+    for _ in range(3):
+        page.keyboard.press("z")
+        wanted.pop(list(wanted)[-1])
+    saved(page)
+    assert labels_of(labelled) == wanted
+
+    # Space gives the cluster's name, where it has one; X excludes; S leaves alone; arrows only move.
+    here = page.evaluate(AT)
+    page.keyboard.press("x")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(f"{AT} === {here}")
+    expect(page.locator(".mark")).to_have_text("excluded")
+    page.keyboard.press("ArrowRight")
+    skipped = page.evaluate(AT)
+    page.keyboard.press("s")
+    saved(page)
+    assert excluded_of(labelled) == [here]
+    assert skipped not in labels_of(labelled)
+
+    # In a text field no key does anything but write; Enter gives the new name, which has the next key from then on.
+    at = page.evaluate(AT)
+    page.keyboard.press("n")
+    page.keyboard.type("12 xsz ")
+    assert page.evaluate(AT) == at
+    page.keyboard.press("Enter")
+    saved(page)
+    assert labels_of(labelled)[at] == "12 xsz"
+    expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>", "12 xsz"])
+    page.get_by_text("Names", exact=True).first.click()
+    box = page.get_by_role("textbox", name="New name")
+    box.fill("")
+    box.press_sequentially("1x")
+    page.keyboard.press("Escape")
+
+    # After a reload everything is there, and what is decided does not come again.
+    before = labels_of(labelled)
+    page.reload()
+    expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>", "12 xsz"])
+    assert labels_of(labelled) == before
+    assert page.evaluate(AT) not in before
+    assert troubles == []
+    page.screenshot(path=ARTIFACTS / "label.png")
+
+
+def test_two_windows_lose_no_label(browser: Browser, page: Page, app: RunningApp, labelled: ImageDataset):
+    open_desk(page, app.url)
+    other = browser.new_page(viewport={"width": 1280, "height": 800})
+    open_desk(other, app.url)
+    wanted: dict[int, str] = {}
+    for number in range(6):
+        for window, key, name in ((page, "1", "cat"), (other, "2", "<b>dog</b>")):
+            # Each has half of the images.
+            mine = [image for image in window.evaluate("window.crlcLabelDesk.order") if (image % 2) == (window is page)]
+            window.evaluate(f"window.crlcLabelDesk.goTo({mine[number]})")
+            wanted[mine[number]] = name
+            window.keyboard.press(key)
+    saved(page)
+    saved(other)
+    assert labels_of(labelled) == wanted
+    # Undo in one window takes back what was done there, and leaves what the other did later.
+    page.keyboard.press("z")
+    saved(page)
+    wanted.pop(page.evaluate(AT))
+    assert labels_of(labelled) == wanted
+    other.close()
+
+
+def test_what_cannot_be_saved_is_said_in_place(page: Page, app: RunningApp, labelled: ImageDataset):
+    open_desk(page, app.url)
+    with sqlite3.connect(labelled.folder / "annotations.sqlite") as log:
+        log.execute("CREATE TRIGGER full BEFORE INSERT ON operations BEGIN SELECT RAISE(ABORT, 'no room left'); END")
+    at = page.evaluate(AT)
+    page.keyboard.press("1")
+    expect(page.locator(".alert")).to_contain_text("1 decision was not saved")
+    expect(page.locator(".alert")).to_contain_text("no room left")
+    expect(page.locator(".saved")).to_have_text("not saved")
+    assert labels_of(labelled) == {}
+    with sqlite3.connect(labelled.folder / "annotations.sqlite") as log:
+        log.execute("DROP TRIGGER full")
+    page.get_by_text("Try again").click()
+    saved(page)
+    expect(page.locator(".alert")).to_be_hidden()
+    assert labels_of(labelled) == {at: "cat"}
+
+
+def test_many_at_once_and_new_names(page: Page, app: RunningApp, labelled: ImageDataset):
+    open_desk(page, app.url)
+    page.get_by_text("All at once").click()
+    page.get_by_role("combobox", name="Which images").click()
+    page.get_by_role("option", name="Cluster 2: least sure first").click()
+    expect(page.locator(".tile")).to_have_count(4)
+    box = page.get_by_role("combobox", name="Label 4 images as")
+    box.fill("bird")
+    box.press("Enter")
+    page.get_by_role("button", name="Label all 4").click()
+    expect(page.get_by_text("label 4 images 'bird'")).to_be_visible()
+    assert labels_of(labelled) == dict.fromkeys([9, 10, 11, 12], "bird")
+    expect(page.locator("figcaption .text")).to_have_text(["bird"] * 4)
+    page.screenshot(path=ARTIFACTS / "label_grid.png")
+
+
+@pytest.fixture
+def trained_app(workspace: Workspace) -> Iterator[str]:
+    """The app with a run of 60 digits, so small that what comes after it takes seconds."""
+    few = ("--epochs", "1", "--clusters", "3", "--set", "batch_size=16", "--set", "subheads=2")
+    assert main(["import", "digits", "--limit", "60", "--workspace", str(workspace.root)]) == 0
+    assert main(["train", "digits", *few, "--workspace", str(workspace.root)]) == 0
+    process, url = start_app(workspace)
+    yield url
+    end_app(process)
+
+
+def test_labels_make_a_better_run_and_it_says_what_changed(browser: Browser, trained_app: str, workspace: Workspace):
+    expect.set_options(timeout=60_000)
+    dataset = workspace.dataset("digits")
+    parent = Runs(workspace).ids()[-1]
+    assert main(["label", "digits", "set", "one", "1", "2", "3", "4", "--workspace", str(workspace.root)]) == 0
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    open_desk(page, trained_app)
+    page.keyboard.press("1")
+    saved(page)
+    assert len(labels_of(dataset)) == 5
+    page.get_by_role("button", name="Improve with your 5 labels").click()
+    expect(page.get_by_text("Improving: ")).to_be_visible()
+    page.keyboard.press("1")  # the page stays usable
+    saved(page)
+    assert len(labels_of(dataset)) == 6
+    page.get_by_test_id("stMain").get_by_text("What changed", exact=True).click(timeout=120_000)
+    expect(page.get_by_text("Labels followed")).to_be_visible()
+    expect(page.get_by_text(" of 6").first).to_be_visible()
+    page.screenshot(path=ARTIFACTS / "what_changed.png")
+    child = Runs(workspace).ids()[-1]
+    assert Runs(workspace).open(child).description()["parent"] == parent
+    assert f"run={parent}" in page.url
+    page.get_by_role("button", name="Go on with the new run").click()
+    page.wait_for_url(f"**/label?dataset=digits&run={child}")
+    page.close()
