@@ -163,6 +163,13 @@ def test_clusters_for_programs(crlc, run: RunFolder, workspace: Workspace, datas
     assert "edits of an earlier result" in crlc("clusters", "last").out
 
 
+@pytest.mark.usefixtures("run")
+def test_clusters_say_that_they_hold_excluded_images(crlc):
+    assert "Excluded" not in crlc("clusters", "last").out
+    crlc("label", "pets", "exclude", 1, 2)
+    assert "Excluded by hand, but counted here: 2." in crlc("clusters", "last").out
+
+
 def test_a_run_without_a_result_is_said(crlc, workspace: Workspace, dataset: ImageDataset):
     run = RunFolder(workspace.root / "runs" / "new")
     run.write_description({"dataset": "pets", "dataset_uid": dataset.info.uid, "manifest_version": 1})
