@@ -11,7 +11,8 @@ import re
 
 _LOWEST_ESCAPED_BYTE, _HIGHEST_ESCAPED_BYTE = 0xDC80, 0xDCFF  # surrogateescape's range
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "'")
+"""What a spreadsheet takes for the beginning of a formula, and the apostrophe that keeps it from doing so."""
 
 
 def path_to_bytes(path: str) -> bytes:
@@ -38,12 +39,12 @@ def from_printable(text: str) -> str:
 
 def spreadsheet_safe(text: str) -> str:
     """Text that no spreadsheet takes for a formula: a leading apostrophe where needed."""
-    return "'" + text if text.startswith(_FORMULA_STARTS) else text
+    return "'" + text if text.startswith(FORMULA_STARTS) else text
 
 
 def from_spreadsheet_safe(text: str) -> str:
     """The inverse of `spreadsheet_safe`."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(_FORMULA_STARTS) else text
+    return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_STARTS) else text
 
 
 def _printable_character(character: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     job = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_caller, daemon=True).start()
+    threading.Thread(target=_end_with_caller, args=(Path(job["target"]).parent,), daemon=True).start()
     try:
         _work(job, answers)
     except (CrlcError, MemoryError) as error:
@@ -55,8 +56,10 @@ def _say(answers: IO[str], content: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _end_with_caller() -> None:
+def _end_with_caller(inputs: Path) -> None:
+    """When the caller is gone, nobody else removes what it put there."""
     sys.stdin.read()
+    shutil.rmtree(inputs, ignore_errors=True)
     os._exit(1)
 
 

@@ -13,6 +13,10 @@ from crlc.names import printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from crlc.analysis.unit_rows import Vectors
     from crlc.analysis.with_classes import ClassReport
     from crlc.workspace.run_analysis import QualityReport, RunAnalysis
 
@@ -24,6 +28,9 @@ def map_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
     parser.add_argument("--method", default="umap", choices=("umap", "tsne", "pca"), help="by default umap")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
+    parser.add_argument(
+        "--place", nargs="+", default=[], metavar="FILE", help="new image files: say where they belong on the map"
+    )
 
 
 def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
@@ -35,6 +42,7 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
 
     settings = MapSettings(method=options.method, seed=options.seed)
     analysis = RunAnalysis.open(workspace, options.run)
+    new = _new_images(analysis, options.place)
     started = time.monotonic()
     places = map_of(analysis, settings, TerminalProgress())
     seconds = time.monotonic() - started
@@ -45,9 +53,14 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
             analysis.ids.tolist(), places.tolist(), analysis.clusters.tolist(), strict=True
         )
     ]
-    content = {"run": analysis.run.id, "method": options.method, "file": str(file), "images": points}
+    placed = _placed(analysis, places, options.place, new)
+    content = {"run": analysis.run.id, "method": options.method, "file": str(file), "images": points, "placed": placed}
     lines = [f"{options.method} map of {len(points):,} images in {duration(seconds)}.", *left_out_line(analysis)]
-    output.result(content, [*lines, f"Kept in {file}, one row for each image of the run's result."])
+    lines.append(f"Kept in {file}, one row for each image of the run's result.")
+    lines += [
+        f"At ({one['x']:.3f}, {one['y']:.3f}), nearest to image {one['nearest']}: {one['path']}" for one in placed
+    ]
+    output.result(content, lines)
     return 0
 
 
@@ -139,6 +152,40 @@ def run_compare(options: argparse.Namespace, workspace: Workspace, output: Outpu
         lines.append(f"  ... and {len(moved) - _SHOWN:,} more; all of them with --json")
     output.result(content, lines)
     return 0
+
+
+# ---- new images on a map
+
+
+def _new_images(analysis: RunAnalysis, files: list[str]) -> NDArray[np.float32] | None:
+    """The `z` of new images, before a map is computed for them in vain."""
+    if not files:
+        return None
+    from crlc.cli.neighbours import file_content
+    from crlc.training.device import choose_device
+    from crlc.workspace.run_neighbours import NewImages
+
+    contents = [file_content(file) for file in files]
+    return NewImages(analysis.run, choose_device("auto")).z(contents, files)
+
+
+def _placed(
+    analysis: RunAnalysis, places: Vectors, files: list[str], new: NDArray[np.float32] | None
+) -> list[dict[str, Any]]:
+    """Where new images belong: among the images that are nearest to them."""
+    if new is None:
+        return []
+    from crlc.analysis.maps import UMAP_NEIGHBOURS
+    from crlc.workspace.analysis_maps import place_on_map
+    from crlc.workspace.run_neighbours import RunNeighbours
+
+    neighbours = RunNeighbours(analysis)
+    k = min(UMAP_NEIGHBOURS, len(analysis.ids))
+    found = [neighbours.nearest([], k, one[None]) for one in new]
+    return [
+        {"path": printable(file), "x": rounded(x), "y": rounded(y), "nearest": int(near.ids[0])}
+        for file, near, (x, y) in zip(files, found, (place_on_map(places, near) for near in found), strict=True)
+    ]
 
 
 # ---- quality in words

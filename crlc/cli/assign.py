@@ -6,11 +6,11 @@ import argparse
 import csv
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from crlc.cli.output import Output
-from crlc.errors import CrlcError, UsageError
 from crlc.names import printable, spreadsheet_safe
 from crlc.workspace import Workspace
 
@@ -30,17 +30,18 @@ def run_assign(options: argparse.Namespace, workspace: Workspace, output: Output
     """Assign new images; the run itself is not changed."""
     from crlc.training.device import choose_device
     from crlc.training.new_images import assign_new
+    from crlc.workspace.export.places import require_new_file, write_new_text
     from crlc.workspace.models import run_or_model
     from crlc.workspace.runs import Runs
 
+    if options.out is not None:
+        require_new_file(options.out)
     device = choose_device(options.device)
     model = run_or_model(Runs(workspace), options.run, device)
     names = model.clusters.names
-    if options.out is not None and options.out.exists():
-        raise UsageError(f"{options.out} exists already. Choose another name, or delete it first.")
     found = assign_new(model, options.path, workspace.root / "downloads", device)
     if options.out is not None:
-        _write(found, names, options.out)
+        write_new_text(options.out, partial(_write, found, names))
     rows = [
         {
             "path": printable(path),
@@ -54,7 +55,7 @@ def run_assign(options: argparse.Namespace, workspace: Workspace, output: Output
     lines = [f"{row['cluster']:>4}  {row['name'] or '':<{width}}{row['confidence']:.3f}  {row['path']}" for row in rows]
     summary = f"{len(rows):,} images assigned, {len(found.unreadable):,} could not be read."
     if options.out is not None:
-        lines = [f"{summary} Written to {options.out}."]
+        lines = [f"{summary} Written to {printable(str(options.out))}."]
     else:
         sys.stderr.write(summary + "\n")
     unreadable = {printable(path): reason for path, reason in found.unreadable.items()}
@@ -62,13 +63,9 @@ def run_assign(options: argparse.Namespace, workspace: Workspace, output: Output
     return 0
 
 
-def _write(found: NewAssignments, names: Mapping[int, str], file: Path) -> None:
-    try:
-        with file.open("x", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(("path", "cluster", "confidence", "cluster_name"))
-            for path, cluster, confidence in zip(found.paths, found.clusters, found.confidence, strict=True):
-                name = spreadsheet_safe(names.get(int(cluster), ""))
-                writer.writerow((spreadsheet_safe(printable(path)), cluster, f"{confidence:.6f}", name))
-    except OSError as error:
-        raise CrlcError(f"{file} cannot be written: {error.strerror}. Choose another place.") from None
+def _write(found: NewAssignments, names: Mapping[int, str], stream: TextIO) -> None:
+    writer = csv.writer(stream)
+    writer.writerow(("path", "cluster", "confidence", "cluster_name"))
+    for path, cluster, confidence in zip(found.paths, found.clusters, found.confidence, strict=True):
+        name = spreadsheet_safe(names.get(int(cluster), ""))
+        writer.writerow((spreadsheet_safe(printable(path)), cluster, f"{confidence:.6f}", name))

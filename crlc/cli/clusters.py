@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crlc.cli.labels import told, undone
 from crlc.cli.options import common_options
@@ -11,6 +11,8 @@ from crlc.cli.output import Output, table
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from crlc.data.dataset import ImageDataset
     from crlc.training.run_folder import RunFolder
     from crlc.workspace.annotations import Annotations
@@ -60,7 +62,7 @@ def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Outp
         elif options.action == "redo":
             undone(annotations.redo(run=run.id), output)
         elif options.action is None:
-            _list(Clustering.of(run, dataset), annotations, output)
+            _list(run, Clustering.of(run, dataset), annotations, output)
         else:
             _edit(options, run, dataset, annotations, output)
     return 0
@@ -71,8 +73,10 @@ def _edit(
 ) -> None:
     from crlc.workspace.clusterings import ClusterEditor, Clustering
     from crlc.workspace.image_lookup import find_images
+    from crlc.workspace.run_files import read_result
 
-    clustering = Clustering.of(run, dataset)
+    arrays = read_result(run).arrays
+    clustering = Clustering.of(run, dataset, arrays)
     editor = ClusterEditor(annotations, clustering)
     match options.action:
         case "name":
@@ -82,41 +86,45 @@ def _edit(
         case "merge":
             told(editor.merge(options.clusters), output)
         case "split":
-            parts = _parts(options, run, clustering, editor)
+            parts = _parts(options, arrays["z"], clustering, editor)
             told(editor.split(options.cluster, parts), output)
         case "move":
             told(editor.move(find_images(dataset, options.images), options.cluster), output)
 
 
 def _parts(
-    options: argparse.Namespace, run: RunFolder, clustering: Clustering, editor: ClusterEditor
+    options: argparse.Namespace, z: NDArray[Any], clustering: Clustering, editor: ClusterEditor
 ) -> list[list[int]]:
     """The images of each part, the largest first."""
     from crlc.analysis.splitting import split_by_features
 
     now = editor.current()
     members = now.members(options.cluster)
-    features = run.result()[0]["z"][clustering.rows[members]]
-    part = split_by_features(features, options.into, options.seed)
+    part = split_by_features(z[clustering.rows[members]], options.into, options.seed)
     return [now.ids[members[part == number]].tolist() for number in range(options.into)]
 
 
-def _list(clustering: Clustering, annotations: Annotations, output: Output) -> None:
+def _list(run: RunFolder, clustering: Clustering, annotations: Annotations, output: Output) -> None:
+    from crlc.workspace.cluster_names import shown_names
+
     curation = annotations.refresh()
     now = clustering.edited(curation)
+    names = shown_names(run.description(), now)
     confidence, sizes = now.mean_confidence(), now.sizes()
     content = [
-        {"cluster": number, "images": sizes[number], "confidence": confidence[number], "name": now.names.get(number)}
+        {"cluster": number, "images": sizes[number], "confidence": confidence[number], "name": names.get(number)}
         for number in now.numbers
     ]
     rows = [
-        [str(number), f"{sizes[number]:,}", _share(confidence[number]), now.names.get(number, "")]
-        for number in now.numbers
+        [str(number), f"{sizes[number]:,}", _share(confidence[number]), names.get(number, "")] for number in now.numbers
     ]
     lines = table(("cluster", "images", "confidence", "name"), rows)
     moved = int(now.by_hand.sum())
     if moved:
         lines.append(f"Moved by hand: {moved:,}.")
+    excluded = int(curation.is_excluded(now.ids).sum())
+    if excluded:
+        lines.append(f"Excluded by hand, but counted here: {excluded:,}.")
     older = bool(curation.edited_results(clustering.run) - {clustering.result})
     if older:
         lines.append("There are edits of an earlier result of this run; they are not about these clusters.")

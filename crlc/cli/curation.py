@@ -109,17 +109,14 @@ def _require_run(name: str, workspace: Workspace) -> None:
     Raises:
         NotFoundError: it is neither; the nearest of both are offered.
     """
-    import difflib
-
-    from crlc.workspace.runs import Runs
+    from crlc.workspace.runs import Runs, nearest_hint
 
     runs = Runs(workspace)
     names = [*workspace.dataset_names(), *runs.ids()]
     if any(run.startswith(name) for run in runs.ids()) or (name == "last" and runs.ids()):
         return
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names) or 'none yet'}."
-    raise NotFoundError(f"No data set or run is named {printable(name)!r} in {workspace.root}. {hint}")
+    hint = nearest_hint(name, names)
+    raise NotFoundError(f"No data set or run is named '{printable(name)}' in {workspace.root}. {hint}")
 
 
 def _tell_groups(

@@ -79,11 +79,12 @@ def _gathered(options: argparse.Namespace, runs: Runs, run: RunFolder, *, map_ne
     from crlc.analysis.map_settings import MapSettings
     from crlc.workspace.annotations import Annotations
     from crlc.workspace.export.rows import RunExport
+    from crlc.workspace.run_files import read_result
     from crlc.workspace.run_maps import kept_map
 
     dataset = runs.dataset_of(run.description(), unchanged=False)
     method = options.map
-    if method is None and map_needed and kept_map(run, run.result()[0]["z"]) is None:
+    if method is None and map_needed and kept_map(run, read_result(run).arrays["z"]) is None:
         method = _MAPS[0]
     wanted = None if method is None else MapSettings(method)
     with Annotations(dataset) as annotations:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.options import common_options
 from crlc.cli.output import Output, table
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, UsageError
+from crlc.errors import CrlcError
 from crlc.names import printable
 from crlc.workspace import Workspace
 
@@ -134,17 +135,12 @@ def _import(options: argparse.Namespace, dataset: ImageDataset, annotations: Ann
 
 
 def _export(options: argparse.Namespace, dataset: ImageDataset, annotations: Annotations, output: Output) -> None:
+    from crlc.workspace.export.places import write_new_text
     from crlc.workspace.label_table import write_labels
 
-    curation = annotations.refresh()
-    try:
-        with options.file.open("x", newline="", encoding="utf-8") as stream:
-            count = write_labels(dataset, curation, stream)
-    except FileExistsError:
-        raise UsageError(f"{options.file} exists already. Choose another name, or delete it first.") from None
-    except OSError as error:
-        raise CrlcError(f"{options.file} cannot be written: {error.strerror}. Choose another place.") from None
-    output.result({"labels": count, "file": str(options.file)}, [f"Wrote {count:,} labels to {options.file}."])
+    count = write_new_text(options.file, partial(write_labels, dataset, annotations.refresh()))
+    shown = printable(str(options.file))
+    output.result({"labels": count, "file": shown}, [f"Wrote {count:,} labels to {shown}."])
 
 
 _ACTIONS: dict[str, _Action] = {

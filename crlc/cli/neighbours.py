@@ -43,7 +43,7 @@ def run_neighbours(options: argparse.Namespace, workspace: Workspace, output: Ou
         from crlc.workspace.run_neighbours import NewImages
 
         images = NewImages(analysis.run, choose_device(options.device))
-        new = images.z([_content(file) for file in files], files)
+        new = images.z([file_content(file) for file in files], files)
     found = neighbours.nearest(ids, options.k, new)
     paths = printable_paths(analysis.dataset, [*ids, *found.ids])
     classes = _classes(analysis, found.ids.tolist())
@@ -109,7 +109,12 @@ def _meant(analysis: RunAnalysis, neighbours: RunNeighbours, given: Sequence[str
     return ids, files
 
 
-def _content(file: str) -> bytes:
+def file_content(file: str) -> bytes:
+    """The bytes of an image file that is in no data set.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
     from crlc.data.sources import UnreadableError
     from crlc.data.sources.folder import read_file
 

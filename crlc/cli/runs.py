@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _STOP_PATIENCE_SECONDS = 60
 _CURVE = " ▁▂▃▄▅▆▇█"
 _CURVE_WIDTH = 60
+_DAMAGED = "damaged"
+_METRICS = ("acc", "nmi", "ari", "cluster_information", "clusters_found", "largest_share")
 
 
 def run_argument(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +49,7 @@ def run_runs(_: argparse.Namespace, workspace: Workspace, output: Output) -> int
     from crlc.workspace.runs import Runs
 
     runs = Runs(workspace)
-    content = [summary(runs.open(run_id)) for run_id in runs.ids()]
+    content = [_summary_or_damage(runs.open(run_id)) for run_id in runs.ids()]
     rows = [
         [
             c["run"],
@@ -63,6 +65,7 @@ def run_runs(_: argparse.Namespace, workspace: Workspace, output: Output) -> int
         if rows
         else ["No runs yet. Begin with: crlc train digits"]
     )
+    lines += [f"{c['run']}: {c['message']}" for c in content if c["state"] == _DAMAGED]
     output.result({"runs": content}, lines)
     return 0
 
@@ -99,7 +102,6 @@ def summary(run: RunFolder) -> dict[str, Any]:
             warnings = {kind: one for kind, one in warnings.items() if kind == "small-batch"}
         warnings |= {warning["kind"]: warning for warning in record.get("warnings", ())}
     timing = latest.get("timing", {})
-    names = ("acc", "nmi", "ari", "cluster_information", "clusters_found", "largest_share")
     return {
         "run": run.id,
         "state": status["state"],
@@ -107,13 +109,28 @@ def summary(run: RunFolder) -> dict[str, Any]:
         "dataset": run.description()["dataset"],
         "stage": status.get("stage"),
         "warnings": list(warnings.values()),
-        "metrics": {name: latest.get(name) for name in names},
+        "metrics": {name: latest.get(name) for name in _METRICS},
         "epoch": status["epoch"],
         "epochs": status["epochs"],
         "seconds": timing.get("seconds", 0.0),
         "images_per_second": timing.get("images_per_second"),
         "peak_memory_mb": timing.get("memory_mb"),
     }
+
+
+def _summary_or_damage(run: RunFolder) -> dict[str, Any]:
+    """A summary also of a run whose files cannot be read: the others are to be listed nevertheless."""
+    try:
+        return summary(run)
+    except (CrlcError, KeyError, ValueError) as error:
+        why = (
+            str(error) if isinstance(error, CrlcError) else f"{run.path} holds a file that cannot be read ({error!r})."
+        )
+        nothing = dict.fromkeys(("dataset", "stage", "images_per_second", "peak_memory_mb"))
+        return {
+            **{"run": run.id, "state": _DAMAGED, "message": why, **nothing, "warnings": []},
+            **{"metrics": dict.fromkeys(_METRICS), "epoch": 0, "epochs": 0, "seconds": 0.0},
+        }
 
 
 def metric_lines(content: dict[str, Any]) -> list[str]:

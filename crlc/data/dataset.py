@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from crlc.config import ImportOptions
 from crlc.data.manifest import DAMAGED_ADVICE, ImageRecord, Manifest
+from crlc.data.manifest_columns import content_versions
 from crlc.data.pixel_store import PixelStore
 from crlc.data.pixels import stored_sizes
 from crlc.data.sources import Source
@@ -24,6 +25,8 @@ from crlc.names import printable, spreadsheet_safe
 
 INFO_FILE = "dataset.json"
 _KIND, _VERSION = "dataset", 1
+_FEW_IDS = 1_000
+"""Up to here they are looked up one by one; above, the whole table is read at once."""
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,8 @@ class ImageDataset:
     def content_versions(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """The version in which the content of each image arrived; 0 where there is no such readable image."""
         with Manifest(self.folder) as manifest:
+            if len(ids) > _FEW_IDS:
+                return _looked_up(ids, *content_versions(manifest))
             versions = manifest.content_versions(ids.tolist())
         return np.array([versions.get(number, 0) for number in ids.tolist()], dtype=np.int64)
 
@@ -242,6 +247,14 @@ class ImageDataset:
             repeated = "SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1"
             records = manifest.records(f"status = 'ok' AND hash IN ({repeated})", order="hash, path")
             return _write_csv(stream, ("path", "bytes", "hash"), ((r.path, r.bytes, r.hash) for r in records))
+
+
+def _looked_up(wanted: NDArray[np.int64], ids: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The values of some ids; 0 for those that are not there."""
+    by_id = np.zeros(int(ids.max(initial=0)) + 1, np.int64)
+    by_id[ids] = values
+    there = (wanted >= 0) & (wanted < len(by_id))
+    return np.where(there, by_id[np.where(there, wanted, 0)], 0)
 
 
 def _write_csv(stream: TextIO, header: tuple[str, ...], rows: Iterator[tuple[str, int, str | None]]) -> int:

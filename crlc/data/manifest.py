@@ -95,9 +95,16 @@ class Manifest:
         """Use as a context that closes the file."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Close the file."""
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """Close the file. What SQLite said meanwhile, perhaps in the middle of reading, is explained.
+
+        Raises:
+            CrlcError: in place of an error of SQLite.
+        """
         self.close()
+        if isinstance(error, sqlite3.DatabaseError):
+            with self._trouble_explained():
+                raise error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -110,6 +117,15 @@ class Manifest:
                 self.connection.execute("ROLLBACK")
             raise
         self.connection.execute("COMMIT")
+
+    @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Ask several questions about one state, whatever an import writes meanwhile."""
+        self.connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
 
     # ---- facts about the whole
 
@@ -164,15 +180,6 @@ class Manifest:
         for row in self.connection.execute(query, parameters):
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, path_from_bytes(path), size, width, height, digest and digest.hex(), *rest)
-
-    def readable_by_path(self, chunk: int) -> Iterator[list[tuple[int, bytes, str | None, int]]]:
-        """Id, path as stored, class and content version of the readable images, by path; all chunks of one state."""
-        # The plus keeps SQLite from its index: reading the table as it lies and sorting takes half the time.
-        rows = self.connection.execute(
-            "SELECT id, path, class, content_version FROM images WHERE status = 'ok' ORDER BY +path"
-        )
-        while some := rows.fetchmany(chunk):
-            yield some
 
     def facts(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Id, class, split and content version of every readable image."""
@@ -310,7 +317,7 @@ class Manifest:
                 raise BusyError(f"{self.path} is in use by another process. Try again in a moment.") from None
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):
                 raise DamagedError(f"{self.path} cannot be read ({error}). {DAMAGED_ADVICE}") from None
-            raise CrlcError(f"{self.path} cannot be opened ({error}). Check your rights and the disk.") from None
+            raise CrlcError(f"{self.path} cannot be used ({error}). Check your rights and the disk.") from None
 
 
 def _missing(sizes: Sequence[int], stored: str | None) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from crlc.training.run_folder import RunFolder
 from crlc.workspace.annotations import Annotations, Entry, unique_ids
 from crlc.workspace.curation import Curation, edited_clusters
 from crlc.workspace.operations import MergeClusters, MoveImages, NameCluster, SplitCluster, check_name
+from crlc.workspace.run_files import read_result
 
 _FEWEST = 2
 _NAMED_IN_ERRORS = 5
@@ -52,8 +53,9 @@ class Clustering:
 
         Raises:
             NotFoundError: the run has no result yet.
+            DamagedError: the result cannot be used.
         """
-        arrays = run.result()[0] if arrays is None else arrays
+        arrays = read_result(run).arrays if arrays is None else arrays
         ids = np.array(arrays["ids"], dtype=np.int64)
         clusters = np.array(arrays["cluster"], dtype=np.int32)
         contents = dataset.content_versions(ids)

@@ -43,9 +43,9 @@ class ImageLookup:
         """Use as a context that closes the manifest."""
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the manifest."""
-        self._manifest.close()
+        self._manifest.__exit__(kind, error, trace)
 
     def by_path(self, text: str) -> int | None:
         """The image at a path, however it is written: relative or absolute, escaped or not."""

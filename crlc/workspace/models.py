@@ -7,12 +7,13 @@ from pathlib import Path
 
 import torch
 
-from crlc.errors import CrlcError, NotFoundError
+from crlc.errors import CrlcError, DamagedError, NotFoundError
 from crlc.training.model_file import ClusterNames, TrainedModel, load_model, model_of_run
 from crlc.training.run_folder import RunFolder
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.cluster_names import names_of_run, shown_names
 from crlc.workspace.clusterings import Clustering
+from crlc.workspace.run_files import read_result
 from crlc.workspace.runs import Runs
 
 
@@ -23,6 +24,7 @@ def named_model(runs: Runs, run: RunFolder, device: torch.device) -> TrainedMode
 
     Raises:
         NotFoundError: the run has no checkpoint yet.
+        DamagedError: its result cannot be used.
     """
     model = model_of_run(run, device)
     return replace(model, clusters=_clusters(runs, run, model.subhead))
@@ -48,12 +50,14 @@ def _clusters(runs: Runs, run: RunFolder, subhead: int) -> ClusterNames:
     description = run.description()
     trained = ClusterNames(names_of_run(description))
     try:
-        _, facts = run.result()
+        result = read_result(run)
         dataset = runs.dataset_of(description, unchanged=False)
-        clustering = Clustering.of(run, dataset)
+        clustering = Clustering.of(run, dataset, result.arrays)
+    except DamagedError:  # people's names and merges would silently be missing
+        raise
     except CrlcError:  # no result yet, or the data set is gone: the network can do without
         return trained
-    if facts.get("subhead", subhead) != subhead:  # people saw the clusters of another one
+    if result.facts.get("subhead", subhead) != subhead:  # people saw the clusters of another one
         return trained
     with Annotations(dataset) as annotations:
         edited = clustering.edited(annotations.refresh())

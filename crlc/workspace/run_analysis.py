@@ -35,6 +35,7 @@ from crlc.errors import NotFoundError, UsageError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.run_folder import RunFolder
 from crlc.workspace.annotations import Annotations
+from crlc.workspace.cluster_names import shown_names
 from crlc.workspace.clusterings import Clustering, EditedClustering
 from crlc.workspace.curation import Curation
 from crlc.workspace.run_files import RunResult, kept_graph, read_result
@@ -144,10 +145,10 @@ class RunAnalysis:
 
     # ---- what there is
 
-    @property
+    @cached_property
     def names(self) -> Mapping[int, str]:
-        """The clusters' names, of those that have one."""
-        return self.edited.names
+        """The clusters' names, of those that have one: by a person, or by the labels that the run was trained with."""
+        return shown_names(self.run.description(), self.edited)
 
     @property
     def is_edited(self) -> bool:

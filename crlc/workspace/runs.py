@@ -6,7 +6,7 @@ import difflib
 import os
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -17,12 +17,25 @@ from numpy.typing import NDArray
 
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, NotFoundError, UsageError
+from crlc.errors import CrlcError, DamagedError, NotFoundError, UsageError
+from crlc.names import printable
 from crlc.training.run_folder import RunFolder
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
 _LONGEST_TITLE = 80
+_LISTED = 10
+
+
+def nearest_hint(wanted: str, names: Sequence[str]) -> str:
+    """What a person may have meant: the name that is nearest, as a whole or by its beginning; else what there is."""
+    # Ids of runs are long, and people write their beginning. Of several with the same one, the last counts.
+    beginnings = {name[: len(wanted)]: name for name in names} | {name: name for name in names}
+    near = difflib.get_close_matches(wanted, beginnings, n=1)
+    if near:
+        return f"Did you mean {beginnings[near[0]]!r}?"
+    more = f"{len(names) - _LISTED:,} older ones and " if len(names) > _LISTED else ""
+    return f"There are: {more}{', '.join(names[-_LISTED:]) or 'none yet'}."
 
 
 class Runs:
@@ -56,9 +69,8 @@ class Runs:
             return RunFolder(self._folder / matching[0])
         if len(matching) > 1:
             raise NotFoundError(f"{run_id!r} may be any of {', '.join(matching)}. Give more of the name.")
-        near = difflib.get_close_matches(run_id, ids, n=1)
-        hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(ids) or 'none yet'}."
-        raise NotFoundError(f"No run is named {run_id!r} in {self._workspace.root}. {hint}")
+        hint = nearest_hint(run_id, ids)
+        raise NotFoundError(f"No run is named '{printable(run_id)}' in {self._workspace.root}. {hint}")
 
     def create(
         self,
@@ -114,7 +126,11 @@ class Runs:
 
         Raises:
             CrlcError: it is gone, or another one has its name now.
+            DamagedError: the description names none.
         """
+        missing = [name for name in ("dataset", "dataset_uid", "manifest_version") if name not in description]
+        if missing:
+            raise DamagedError(f"The description of the run (run.json) has no {', '.join(missing)}. Train again.")
         dataset = self._workspace.dataset(description["dataset"])
         if dataset.info.uid != description["dataset_uid"]:
             raise CrlcError(

@@ -244,7 +244,12 @@ def test_a_new_image_goes_through_the_network(crlc, small_set: Path, tmp_path: P
     assert content["neighbours"][0]["s"] == pytest.approx(1.0, abs=1e-4)
     itself = crlc("neighbours", "last", 8, "-k", 1, "--json").json["neighbours"][0]
     assert content["neighbours"][1]["id"] == itself["id"]
+    placed = crlc("map", "last", "--method", "pca", "--place", tmp_path / "new.png", "--json").json
+    copy, (place,) = placed["images"][7], placed["placed"]
+    assert (copy["id"], place["nearest"], place["path"]) == (8, 8, str(tmp_path / "new.png"))
+    assert (place["x"], place["y"]) == (pytest.approx(copy["x"], abs=1e-3), pytest.approx(copy["y"], abs=1e-3))
     (tmp_path / "broken.png").write_bytes(b"")
+    assert "no readable image: the file is empty" in crlc("map", "last", "--place", tmp_path / "broken.png").err
     assert (
         "broken.png is no readable image: the file is empty" in crlc("neighbours", "last", tmp_path / "broken.png").err
     )

@@ -90,7 +90,7 @@ def test_labels_for_programs(crlc, dataset: ImageDataset, tmp_path: Path):
         (["label", "pets", "undo"], 1, "There is nothing to undo in pets"),
         (["label", "pets", "redo"], 1, "There is nothing to redo in pets"),
         (["label", "pets", "import", "nothing.csv"], 1, "nothing.csv cannot be opened"),
-        (["label", "pets", "export", "no/such/folder.csv"], 1, "cannot be written"),
+        (["label", "pets", "export", "no/such/folder.csv"], 2, "there is no folder no/such"),
         (["clusters", "run-2"], 1, "Did you mean 'run-1'?"),
         (["clusters", "last", "merge", "1", "1"], 2, "cannot be merged with itself"),
         (["clusters", "last", "merge", "1", "7"], 1, "There is no cluster 7. The highest number is 2"),
@@ -161,6 +161,13 @@ def test_clusters_for_programs(crlc, run: RunFolder, workspace: Workspace, datas
     assert later["clusters"][2]["name"] is None
     assert later["edits_of_an_earlier_result"]
     assert "edits of an earlier result" in crlc("clusters", "last").out
+
+
+@pytest.mark.usefixtures("run")
+def test_clusters_say_that_they_hold_excluded_images(crlc):
+    assert "Excluded" not in crlc("clusters", "last").out
+    crlc("label", "pets", "exclude", 1, 2)
+    assert "Excluded by hand, but counted here: 2." in crlc("clusters", "last").out
 
 
 def test_a_run_without_a_result_is_said(crlc, workspace: Workspace, dataset: ImageDataset):

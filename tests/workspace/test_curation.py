@@ -225,7 +225,7 @@ def test_titles_say_what_was_done():
         SplitCluster(*edit, 2, ((1,), (2,), (3,)), 10): "split cluster 2 into 2, 10 and 11",
         MoveImages(*edit, tuple(range(2000)), 5): "move 2,000 images to cluster 5",
     }
-    assert {operation.title for operation in titles} == set(titles.values())
+    assert {operation: operation.title for operation in titles} == titles
     assert run_of(MergeClusters(*edit, (1, 2))) == "run"
     assert run_of(Group((Unlabel((1,)), Exclude((1,))), "")) is None
 

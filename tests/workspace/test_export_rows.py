@@ -129,14 +129,16 @@ def test_without_another_cluster_there_is_no_second():
     assert np.isnan(probability).all()
 
 
-def test_chunks_are_small_when_there_are_many_clusters(
-    run: RunFolder, dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch
-):
+def test_rows_and_probabilities_come_in_parts(run: RunFolder, dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("crlc.workspace.export.rows._MOST_ROWS", 2)
     monkeypatch.setattr("crlc.workspace.export.rows._MOST_VALUES", 6)
+    monkeypatch.setattr("crlc.data.manifest_columns._IDS_AT_ONCE", 2)
+    remove_image(dataset, 4)
+    add_image(dataset, "e.png/again")
     with Annotations(dataset) as annotations:
         chunks = list(RunExport.of(run, dataset, annotations.refresh()).chunks())
-    assert [len(chunk.ids) for chunk in chunks] == [2, 2, 1]
-    assert [number for chunk in chunks for number in chunk.second.tolist()] == [0, 2, 1, 0, 1]
+    assert [chunk.ids.tolist() for chunk in chunks] == [[3, 2], [1, 5], [6]]
+    assert [number for chunk in chunks for number in chunk.second.tolist()] == [0, 2, 1, 0, NONE]
 
 
 def test_names_of_people_win_over_those_of_training(workspace: Workspace, dataset: ImageDataset):

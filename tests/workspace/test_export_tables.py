@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from crlc.analysis.map_settings import MapSettings
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.errors import CrlcError, SourceError, UsageError
+from crlc.names import path_from_bytes, path_to_bytes, printable, spreadsheet_safe
 from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
@@ -165,6 +167,22 @@ def test_any_name_comes_back(tmp_path_factory: pytest.TempPathFactory, paths, cl
         assert not any(line[:2] in ('"=', '"+', '"-', '"@', '"\t', '"\r') for line in lines)
 
 
+def test_paths_with_any_byte_are_written_as_if_looked_at_one_by_one(workspace: Workspace, tmp_path: Path):
+    """Most paths are found to be harmless without being looked at: every character, first and later, is tried."""
+    characters = [path_from_bytes(bytes([code])) for code in range(1, 256) if chr(code) != "/"]
+    paths = [text for one in characters for text in (one, f"a{one}", f"{one}=")]
+    dataset = handmade_dataset(workspace.root, [*dict.fromkeys(paths), "größe", "=größe", "\u2028"])
+    run = make_run(workspace, dataset)
+    write_table(exported(run, dataset), tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as stream:
+        found = [row["path"] for row in csv.DictReader(stream)]
+    with Manifest(dataset.folder) as manifest:
+        stored = sorted(path_to_bytes(record.path) for record in manifest.records())
+    assert found == [spreadsheet_safe(printable(path_from_bytes(path))) for path in stored]
+    write_table(exported(run, dataset), tmp_path / "out.parquet")
+    assert [row.path for row in read_assignments(tmp_path / "out.parquet")] == [*map(path_from_bytes, stored)]
+
+
 @BOTH
 def test_what_exists_stays(run: RunFolder, dataset: ImageDataset, tmp_path: Path, ending: str):
     file = tmp_path / f"out{ending}"
@@ -179,7 +197,7 @@ def test_what_exists_stays(run: RunFolder, dataset: ImageDataset, tmp_path: Path
 
 def test_a_name_taken_meanwhile_is_not_overwritten(run: RunFolder, dataset: ImageDataset, tmp_path: Path):
     file = tmp_path / "out.csv"
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="out.csv exists already"):
         write_table(exported(run, dataset), file, lambda _: file.write_text("somebody else's"))
     assert file.read_text() == "somebody else's"
     assert list(tmp_path.glob(".crlc-*")) == []

@@ -150,8 +150,9 @@ def test_files_that_cannot_be_used(annotations: Annotations, dataset: ImageDatas
         import_labels(annotations, dataset, file.with_name("nothing.csv"))
 
 
-def test_windows_text_is_read_as_such(annotations: Annotations, dataset: ImageDataset, file: Path):
-    file.write_bytes("path;label\na.png;größe\n".encode("cp1252"))
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16"])
+def test_windows_text_is_read_as_such(annotations: Annotations, dataset: ImageDataset, file: Path, encoding: str):
+    file.write_bytes("path;label\na.png;größe\n".encode(encoding))
     import_labels(annotations, dataset, file)
     assert annotations.refresh().label(1) == "größe"
 

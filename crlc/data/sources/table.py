@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import os
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ PATH_COLUMNS = ("path", "image", "file", "filename", "filepath", "file_name", "i
 _CLASS_COLUMNS = ("class", "label", "category", "target", "class_name")
 _SPLIT_COLUMNS = ("split", "subset", "part")
 _SAMPLE_CHARACTERS = 1 << 16
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""How what Excel calls Unicode text begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,10 @@ def csv_lines(location: str) -> Iterator[list[str]]:
         SourceError: it cannot be opened, or is no CSV file.
     """
     try:
-        with open(location, newline="", encoding="utf-8-sig", errors="surrogateescape") as stream:
+        with open(location, "rb") as stream:
+            is_wide = stream.read(2) in _WIDE
+        encoding, errors = ("utf-16", "replace") if is_wide else ("utf-8-sig", "surrogateescape")
+        with open(location, newline="", encoding=encoding, errors=errors) as stream:
             delimiter = max(",;\t", key=stream.readline(_SAMPLE_CHARACTERS).count)
             stream.seek(0)
             yield from csv.reader(stream, delimiter=delimiter)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, TextIO, TypeVar
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, UsageError
+from crlc.files import write_new_file
 from crlc.names import printable
 
+_Written = TypeVar("_Written")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -54,11 +58,31 @@ def trouble_explained(place: Path) -> Iterator[None]:
     """Turn what the system says while an export is written into one clear error; nothing of it is left."""
     try:
         yield
-    except FileExistsError as error:
-        raise UsageError(f"{_shown(error.filename or place)} exists already. Choose another name.") from None
+    except FileExistsError:  # since it was looked at; the error may name a file of ours
+        raise UsageError(f"{_shown(place)} exists already. Choose another name, or delete it first.") from None
     except OSError as error:
         reason = "the disk is full" if error.errno in _FULL else error.strerror or str(error)
         raise CrlcError(f"{_shown(place)} cannot be written: {reason}. Choose another place.") from None
+
+
+def write_new_text(file: Path, write: Callable[[TextIO], _Written]) -> _Written:
+    """Let `write` fill a text file, which is there whole or not at all; returns what it does.
+
+    Raises:
+        UsageError: there is something of that name, or no folder for it.
+        CrlcError: it cannot be written.
+    """
+    require_new_file(file)
+    written: list[_Written] = []
+
+    def fill(stream: IO[bytes]) -> None:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        written.append(write(text))
+        text.detach()  # flushed, and left open for whoever opened it
+
+    with trouble_explained(file):
+        write_new_file(file, fill)
+    return written[0]
 
 
 def _is_below(folder: Path, location: str) -> bool:

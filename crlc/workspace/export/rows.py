@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +14,36 @@ from crlc.analysis.map_settings import MapSettings
 from crlc.analysis.unit_rows import Vectors
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
-from crlc.errors import BusyError
+from crlc.data.manifest_columns import TextColumn, readable_images
 from crlc.names import path_from_bytes
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.run_folder import RunFolder
 from crlc.workspace.cluster_names import shown_names
 from crlc.workspace.clusterings import Clustering, EditedClustering
 from crlc.workspace.curation import Curation, LabelledImages
+from crlc.workspace.run_files import read_result
 from crlc.workspace.run_maps import kept_map, run_map
+
+if TYPE_CHECKING:
+    import pyarrow
 
 NONE = -1
 _MOST_ROWS = 16_384
 _MOST_VALUES = 1 << 22
-"""Probabilities in memory at once: rows are fewer where there are many clusters."""
+"""Probabilities in memory at once."""
+
+
+class Repeated(NamedTuple):
+    """Texts of which many are the same."""
+
+    numbers: NDArray[Any]
+    """Which of the names each one is; `NONE` for none, (n,)."""
+
+    names: Sequence[str]
+
+    def texts(self) -> list[str | None]:
+        """One by one."""
+        return [None if number == NONE else self.names[number] for number in self.numbers.tolist()]
 
 
 @dataclass(frozen=True)
@@ -33,8 +51,10 @@ class Chunk:
     """Some images; arrays and lists have one entry for each."""
 
     ids: NDArray[np.int64]
-    paths: list[str]
-    classes: list[str | None]
+    stored_paths: pyarrow.LargeBinaryArray
+    """With every byte that they have."""
+
+    class_: Repeated
     cluster: NDArray[np.int32]
     """As people edited it; `NONE` for what the run has not assigned, which is what came or changed since."""
 
@@ -45,13 +65,28 @@ class Chunk:
     """The most probable of the other clusters; `NONE` where there is none."""
 
     second_probability: NDArray[np.float32]
-    labels: list[str | None]
+    label: Repeated
     by_person: NDArray[np.bool_]
     """Labelled, or put into its cluster by hand."""
 
     excluded: NDArray[np.bool_]
     places: Vectors
     """On the map, (n, 2); not numbers where the image is not on it."""
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """As text."""
+        return [path_from_bytes(stored) for stored in self.stored_paths.to_pylist()]
+
+    @cached_property
+    def classes(self) -> list[str | None]:
+        """What came with the data."""
+        return self.class_.texts()
+
+    @cached_property
+    def labels(self) -> list[str | None]:
+        """What people said of the present content."""
+        return self.label.texts()
 
     @property
     def assigned(self) -> NDArray[np.bool_]:
@@ -112,13 +147,11 @@ class RunExport:
 
         Raises:
             NotFoundError: the run has no result yet.
-            BusyError: it got a new one this moment.
+            DamagedError: the result cannot be used.
         """
         description = run.description()
-        arrays, _ = run.result()
-        clustering = Clustering.of(run, dataset)
-        if not np.array_equal(arrays["cluster"][clustering.rows], clustering.clusters):
-            raise BusyError(f"The run {run.id} got a new result just now. Try again.")
+        arrays = read_result(run).arrays
+        clustering = Clustering.of(run, dataset, arrays)
         z = arrays["z"]
         places = kept_map(run, z) if wanted_map is None else run_map(run, z, wanted_map, report)
         edited = clustering.edited(curation)
@@ -141,19 +174,33 @@ class RunExport:
 
     def chunks(self) -> Iterator[Chunk]:
         """All readable images of the data set, by the bytes of their paths."""
-        size = max(1, min(_MOST_ROWS, _MOST_VALUES // self.q.shape[1]))
+        import pyarrow as pa
+        from pyarrow import compute
+
         with Manifest(self.dataset.folder) as manifest:
-            for listed in manifest.readable_by_path(size):
-                yield self._chunk(listed)
+            images = readable_images(manifest)
+        paths = _texts(images.paths, pa.large_binary())
+        coded = _texts(images.classes, pa.large_string()).dictionary_encode()
+        classes = np.where(images.classes.lengths < 0, NONE, np.asarray(coded.indices))
+        names = coded.dictionary.to_pylist()
+        order = np.asarray(compute.sort_indices(paths))
+        for start in range(0, len(order), _MOST_ROWS):
+            rows = order[start : start + _MOST_ROWS]
+            known = Repeated(classes[rows], names)
+            yield self._chunk(images.ids[rows], images.content_versions[rows], paths.take(pa.array(rows)), known)
 
     def count(self) -> int:
         """How many images `chunks` will give, about: an import may be under way."""
         with Manifest(self.dataset.folder) as manifest:
             return manifest.count("ok")
 
-    def _chunk(self, listed: list[tuple[int, bytes, str | None, int]]) -> Chunk:
-        ids = np.array([row[0] for row in listed], np.int64)
-        versions = np.array([row[3] for row in listed], np.int64)
+    def _chunk(
+        self,
+        ids: NDArray[np.int64],
+        versions: NDArray[np.int64],
+        paths: pyarrow.LargeBinaryArray,
+        classes: Repeated,
+    ) -> Chunk:
         at = np.where(ids < len(self.position), self.position[np.minimum(ids, len(self.position) - 1)], NONE)
         known = np.flatnonzero((at != NONE) & (versions <= self.last_version))
         at = at[known]
@@ -164,43 +211,55 @@ class RunExport:
         cluster[known] = self.clusters.clusters[at]
         confidence[known] = self.clusters.confidence[at]
         by_hand[known] = self.clusters.by_hand[at]
-        second[known], probability[known] = self._second(at)
+        second[known], probability[known] = (part[at] for part in self._second)
         if self.places is not None:
             places[known] = self.places[self.rows[at]]
-        labels = self._labels(ids, versions)
+        label = self._label(ids, versions)
         return Chunk(
             ids=ids,
-            paths=[path_from_bytes(row[1]) for row in listed],
-            classes=[row[2] for row in listed],
+            stored_paths=paths,
+            class_=classes,
             cluster=cluster,
             confidence=confidence,
             second=second,
             second_probability=probability,
-            labels=labels,
-            by_person=by_hand | np.array([label is not None for label in labels], np.bool_),
+            label=label,
+            by_person=by_hand | (label.numbers != NONE),
             excluded=self.curation.is_excluded(ids),
             places=places,
         )
 
-    def _second(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        by_hand = self.clusters.by_hand[at]
-        rows = self.rows[at]
-        order = np.argsort(rows)  # a memory map is read forwards
-        q = np.empty((len(at), self.q.shape[1]), np.float32)
-        q[order] = self.q[rows[order]]
-        # A part of a split has no column of its own: the model speaks of the cluster that it was a part of.
-        own = np.where(by_hand, self.clusters.clusters[at], self.raw[at])
-        return second_best(q, self.clusters.merged, self.clusters.clusters[at], own)
+    @cached_property
+    def _second(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The second best cluster of each image of `clusters`, and its probability; the memory map is read forwards."""
+        count = len(self.rows)
+        second, probability = np.empty(count, np.int32), np.empty(count, np.float32)
+        step = max(1, _MOST_VALUES // self.q.shape[1])
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            now = self.clusters.clusters[part]
+            # A part of a split has no column of its own: the model speaks of the cluster that it was a part of.
+            own = np.where(self.clusters.by_hand[part], now, self.raw[part])
+            q = np.array(self.q[self.rows[part]], np.float32)
+            second[part], probability[part] = second_best(q, self.clusters.merged, now, own)
+        return second, probability
 
-    def _labels(self, ids: NDArray[np.int64], versions: NDArray[np.int64]) -> list[str | None]:
+    def _label(self, ids: NDArray[np.int64], versions: NDArray[np.int64]) -> Repeated:
         """Labels of the present content: one that was given to another picture says nothing of this one."""
         labelled = self.labelled
         if not len(labelled.ids):
-            return [None] * len(ids)
+            return Repeated(np.full(len(ids), NONE), ())
         found = np.minimum(np.searchsorted(labelled.ids, ids), len(labelled.ids) - 1)
         valid = (labelled.ids[found] == ids) & (labelled.contents[found] == versions)
-        texts: list[str | None] = [*labelled.names, None]  # number -1 is the last one
-        return [texts[number] for number in np.where(valid, labelled.numbers[found], NONE).tolist()]
+        return Repeated(np.where(valid, labelled.numbers[found], NONE), labelled.names)
+
+
+def _texts(column: TextColumn, kind: pyarrow.DataType) -> pyarrow.Array:
+    """As Arrow has them, without a copy; empty where there is none."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(column.offsets), pa.py_buffer(column.content)]
+    return pa.Array.from_buffers(kind, len(column.lengths), buffers)
 
 
 def second_best(

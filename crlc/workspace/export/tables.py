@@ -6,7 +6,7 @@ spreadsheet would take for a formula begins with an apostrophe. Cells without a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,17 @@ from numpy.typing import NDArray
 from crlc.data.sources.table import csv_lines
 from crlc.errors import CrlcError, SourceError, UsageError
 from crlc.files import write_new_file
-from crlc.names import from_printable, from_spreadsheet_safe, printable, spreadsheet_safe
+from crlc.names import (
+    FORMULA_STARTS,
+    from_printable,
+    from_spreadsheet_safe,
+    path_from_bytes,
+    printable,
+    spreadsheet_safe,
+)
 from crlc.progress import ProgressCallback, Stage, no_progress
 from crlc.workspace.export.places import require_new_file, trouble_explained
-from crlc.workspace.export.rows import NONE, Chunk, RunExport
+from crlc.workspace.export.rows import NONE, Chunk, Repeated, RunExport
 
 if TYPE_CHECKING:
     import pyarrow
@@ -74,7 +81,17 @@ _ARROW_TYPES = {
     "image_id": "int64",
 }
 """All others are text."""
-_ODD, _TEXT = ("path", "class"), ("path", "cluster_name", "label", "class")
+_ODD = ("path", "class")
+
+
+def _one_of(characters: Iterable[str]) -> str:
+    return "[" + "".join(f"\\x{ord(character):02x}" for character in characters) + "]"
+
+
+_PLAIN_CHARACTERS = [chr(code) for code in range(0x20, 0x7F) if chr(code) != "\\"]
+_PLAIN = f"^{_one_of(_PLAIN_CHARACTERS)}*$"
+"""Paths that are printable as they are: of those that are ASCII, all."""
+_PLAIN_AND_NO_FORMULA = f"^{_one_of(c for c in _PLAIN_CHARACTERS if c not in FORMULA_STARTS)}{_PLAIN[1:]}"
 
 
 @dataclass(frozen=True)
@@ -143,7 +160,7 @@ def _write_csv(export: RunExport, report: ProgressCallback, excluded: bool, stre
     stream.write((",".join(COLUMNS) + "\n").encode())
     options = csv.WriteOptions(include_header=False, batch_size=4096)
     with csv.CSVWriter(stream, _schema(), write_options=options) as writer:
-        return _write_batches(export, report, excluded, lambda batch: writer.write_batch(_safe(batch)))
+        return _write_batches(export, report, excluded, writer.write_batch, for_spreadsheets=True)
 
 
 def _write_parquet(export: RunExport, report: ProgressCallback, excluded: bool, stream: IO[bytes]) -> TableReport:
@@ -154,7 +171,12 @@ def _write_parquet(export: RunExport, report: ProgressCallback, excluded: bool, 
 
 
 def _write_batches(
-    export: RunExport, report: ProgressCallback, excluded: bool, write: Callable[[pyarrow.RecordBatch], None]
+    export: RunExport,
+    report: ProgressCallback,
+    excluded: bool,
+    write: Callable[[pyarrow.RecordBatch], None],
+    *,
+    for_spreadsheets: bool = False,
 ) -> TableReport:
     import pyarrow as pa
 
@@ -162,7 +184,8 @@ def _write_batches(
     images = missing = 0
     for chunk in export.chunks():
         kept = np.ones(len(chunk.ids), np.bool_) if excluded else ~chunk.excluded
-        write(record_batch(export, chunk).filter(pa.array(kept)))
+        batch = record_batch(export, chunk, for_spreadsheets=for_spreadsheets)
+        write(batch if excluded else batch.filter(pa.array(kept)))
         images += int(kept.sum())
         missing += int((~chunk.assigned & kept).sum())
         stage.advance(len(chunk.ids))
@@ -170,36 +193,38 @@ def _write_batches(
     return TableReport(images, missing)
 
 
-def record_batch(export: RunExport, chunk: Chunk) -> pyarrow.RecordBatch:
-    """A chunk as Arrow has it."""
+def record_batch(export: RunExport, chunk: Chunk, *, for_spreadsheets: bool = False) -> pyarrow.RecordBatch:
+    """A chunk as Arrow has it.
+
+    Args:
+        export: whose.
+        chunk: of it.
+        for_spreadsheets: no text begins like a formula.
+    """
     import pyarrow as pa
 
+    change = spreadsheet_safe if for_spreadsheets else str
     numbers = sorted(export.names)
-    place = np.searchsorted(numbers, chunk.cluster)
     named = np.isin(chunk.cluster, numbers)
+    name = np.where(named, np.searchsorted(numbers, chunk.cluster), NONE)
     sources = np.where(chunk.by_person, 1, np.where(chunk.assigned, 0, 2))
     columns = {
-        "path": [printable(path) for path in chunk.paths],
+        "path": _paths(chunk, for_spreadsheets=for_spreadsheets),
         "cluster": pa.array(chunk.cluster, mask=~chunk.assigned),
-        "cluster_name": _taken([export.names[number] for number in numbers], place, ~named),
+        "cluster_name": _taken(Repeated(name, [export.names[number] for number in numbers]), change),
         "confidence": _number(chunk.confidence),
         "second_cluster": pa.array(chunk.second, mask=chunk.second == NONE),
         "second_probability": _number(chunk.second_probability),
-        "label": chunk.labels,
-        "source": _taken([MODEL, PERSON, NOT_ASSIGNED], sources, np.zeros(len(sources), np.bool_)),
-        "excluded": chunk.excluded,
+        "label": _taken(chunk.label, change),
+        "source": _taken(Repeated(sources, (MODEL, PERSON, NOT_ASSIGNED))),
+        "excluded": pa.array(chunk.excluded),
         "map_x": _number(chunk.places[:, 0]),
         "map_y": _number(chunk.places[:, 1]),
-        "class": chunk.classes,
+        "class": _taken(chunk.class_, lambda name: change(printable(name))),
         "run": pa.repeat(export.run, len(chunk.ids)),
-        "image_id": chunk.ids,
+        "image_id": pa.array(chunk.ids),
     }
-    schema = _schema()
-    arrays = [
-        column if isinstance(column, pa.Array) else pa.array(column, type=schema.field(name).type)
-        for name, column in columns.items()
-    ]
-    return _mapped(pa.record_batch(arrays, schema=schema), ("class",), printable)
+    return pa.record_batch([columns[title] for title in COLUMNS], schema=_schema())
 
 
 def _number(values: NDArray[np.float32]) -> pyarrow.Array:
@@ -208,31 +233,26 @@ def _number(values: NDArray[np.float32]) -> pyarrow.Array:
     return pa.array(np.ascontiguousarray(values), mask=np.isnan(values))
 
 
-def _taken(texts: list[str], places: NDArray[Any], nothing: NDArray[np.bool_]) -> pyarrow.Array:
+def _taken(texts: Repeated, change: Callable[[str], str] = str) -> pyarrow.Array:
+    """Texts that repeat: each is changed once."""
     import pyarrow as pa
 
-    return pa.array(texts, pa.string()).take(pa.array(places, pa.int64(), mask=nothing))
+    used, place = np.unique(texts.numbers, return_inverse=True)
+    names = [None if number == NONE else change(texts.names[number]) for number in used.tolist()]
+    return pa.array(names, pa.string()).take(pa.array(place))
 
 
-def _safe(batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-    """The same for a spreadsheet."""
-    return _mapped(batch, _TEXT, spreadsheet_safe)
-
-
-def _mapped(batch: pyarrow.RecordBatch, names: tuple[str, ...], change: Callable[[str], str]) -> pyarrow.RecordBatch:
-    """Change every text of some columns, those that repeat once; paths do not."""
+def _paths(chunk: Chunk, *, for_spreadsheets: bool) -> pyarrow.Array:
+    """Paths in printable form. The usual ones are that already, and only the others are looked at one by one."""
     import pyarrow as pa
+    from pyarrow import compute
 
-    for name in names:
-        column = batch.column(name)
-        coded = None if name == "path" else column.dictionary_encode()
-        texts = (column if coded is None else coded.dictionary).to_pylist()
-        changed = [change(text) for text in texts]
-        if changed != texts:
-            different = pa.array(changed, pa.string())
-            column = different if coded is None else different.take(coded.indices)
-            batch = batch.set_column(batch.schema.get_field_index(name), batch.schema.field(name), column)
-    return batch
+    usual = _PLAIN_AND_NO_FORMULA if for_spreadsheets else _PLAIN
+    odd = compute.invert(compute.match_substring_regex(chunk.stored_paths, usual))
+    paths = [printable(path_from_bytes(path)) for path in chunk.stored_paths.filter(odd).to_pylist()]
+    texts = [(spreadsheet_safe(path) if for_spreadsheets else path).encode() for path in paths]
+    mended = compute.replace_with_mask(chunk.stored_paths, odd, pa.array(texts, pa.large_binary()))
+    return mended.cast(pa.string())
 
 
 def _schema() -> pyarrow.Schema:
