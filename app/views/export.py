@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.components.download import download
+from app.components.heading import show_heading
 from app.components.plain import show_caption, show_done, show_error
 from app.components.waiting import watch
 from app.exploring.background import Work, begin, dismiss, work
@@ -49,7 +50,7 @@ _EXAMPLE_PLACE = os.path.join(os.path.expanduser("~"), "sorted")
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    st.title("Export")
+    show_heading("export")
     try:
         run = chosen_run(workspace)
         if run is None:
