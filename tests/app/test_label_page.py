@@ -18,6 +18,7 @@ from crlc.workspace.run_analysis import RunAnalysis
 from crlc.workspace.runs import Runs
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.app.tiny_run import tiny_dataset, tiny_run
+from tests.workspace.test_annotation_log import fill
 
 AT = "Number(window.crlcLabelDesk.at)"
 IDLE = "window.crlcLabelDesk.pending.length === 0"
@@ -136,11 +137,17 @@ def test_two_windows_lose_no_label(browser: Browser, page: Page, app: RunningApp
     saved(page)
     saved(other)
     assert labels_of(labelled) == wanted
+    # Each window shows what the other did once it has done something itself.
+    expect(other.locator(".name .count")).to_have_text(["6", "6"])
     # Undo in one window takes back what was done there, and leaves what the other did later.
     page.keyboard.press("z")
     saved(page)
     wanted.pop(page.evaluate(AT))
     assert labels_of(labelled) == wanted
+    expect(page.locator(".name .count")).to_have_text(["5", "6"])
+    theirs = next(image for image, name in wanted.items() if name != "cat")
+    page.evaluate(f"window.crlcLabelDesk.goTo({theirs})")
+    expect(page.locator(".mark")).to_have_text("<b>dog</b>")
     other.close()
 
 
@@ -160,6 +167,45 @@ def test_what_cannot_be_saved_is_said_in_place(page: Page, app: RunningApp, labe
     saved(page)
     expect(page.locator(".alert")).to_be_hidden()
     assert labels_of(labelled) == {at: "cat"}
+
+
+@pytest.mark.parametrize("small_disk", ["8m"], indirect=True)
+def test_a_full_disk_is_said_and_what_was_saved_is_there(browser: Browser, small_disk: Path, tmp_path: Path):
+    expect.set_options(timeout=20_000)  # a busy computer is no failure
+    workspace = Workspace(small_disk / "workspace")
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    tiny_run(workspace, dataset)
+    with Annotations(dataset) as annotations:
+        annotations.label([12], "cat")
+    process, url = start_app(workspace)
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    open_desk(page, url)
+    wanted = {12: "cat", page.evaluate(AT): "cat"}
+    page.keyboard.press("1")
+    saved(page)
+    filler = fill(small_disk)
+    lost = None
+    for _ in range(9):  # the log has a little room left at first
+        at = page.evaluate(AT)
+        page.keyboard.press("1")
+        page.wait_for_function(IDLE)
+        if page.locator(".alert").is_visible():
+            lost = at
+            break
+        wanted[at] = "cat"
+    assert lost is not None
+    expect(page.locator(".alert")).to_contain_text("1 decision was not saved")
+    expect(page.locator(".alert")).to_contain_text("full")
+    expect(page.locator(".saved")).to_have_text("not saved")
+    assert labels_of(dataset) == wanted
+    page.screenshot(path=ARTIFACTS / "label_full_disk.png")
+    filler.unlink()
+    page.get_by_text("Try again").click()
+    saved(page)
+    assert labels_of(dataset) == wanted | {lost: "cat"}
+    assert page.get_by_text("Traceback").count() == 0
+    page.close()
+    end_app(process)
 
 
 def test_many_at_once_and_new_names(page: Page, app: RunningApp, labelled: ImageDataset):
