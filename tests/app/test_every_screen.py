@@ -14,7 +14,8 @@ from tests.app.conftest import ARTIFACTS, end_app, start_app
 ALL_IMAGES_THERE = """() => {
   const shadows = [...document.querySelectorAll('*')].map(one => one.shadowRoot).filter(Boolean);
   const images = [document, ...shadows].flatMap(root => [...root.querySelectorAll('img')]);
-  return images.every(image => image.loading === 'lazy' || (image.complete && image.naturalWidth));
+  const seen = images.filter(image => image.checkVisibility() && image.loading !== 'lazy');
+  return seen.every(image => image.complete && image.naturalWidth);
 }"""
 
 MAIN: dict[str, Callable[[Page], Locator]] = {
@@ -41,6 +42,7 @@ def test_every_screen_shows_something(browser: Browser, example: str, colours: s
     expect.set_options(timeout=60_000)  # a busy computer is no failure
     assert {entry.name for entry in PAGES} == set(MAIN)
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=colours)
+    page.set_default_timeout(60_000)
     page.goto(example)
     expect(MAIN["start"](page)).to_be_visible()  # the example is in its place
     folder = ARTIFACTS / "screens"
