@@ -11,12 +11,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.exploring.opened import annotations_of
 from app.export_routes import EXPORT_ROUTES, attachment
 from app.map_routes import MAP_ROUTES
 from crlc.data.dataset import ImageDataset
 from crlc.data.thumbnails import thumbnail
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
+from crlc.workspace.label_table import write_labels
 
 _SIDES = range(16, 2049)
 _HEADERS = {
@@ -61,6 +63,11 @@ def duplicates_url(dataset: str) -> str:
     return f"/duplicates/{dataset}"
 
 
+def labels_url(dataset: str) -> str:
+    """Where the browser finds what people said of a data set's images."""
+    return f"/labels/{dataset}"
+
+
 def serve_problems(request: Request) -> Response:
     """The unreadable files of a known data set with their reasons, as a CSV file to keep."""
     return _list(request, "problems", ImageDataset.write_problems)
@@ -69,6 +76,15 @@ def serve_problems(request: Request) -> Response:
 def serve_duplicates(request: Request) -> Response:
     """The images of a known data set that have exact copies, as a CSV file to keep."""
     return _list(request, "duplicates", ImageDataset.write_duplicates)
+
+
+def serve_labels(request: Request) -> Response:
+    """What people said of the images of a known data set, as a CSV file to keep; no run is needed."""
+    return _list(request, "labels", _write_labels)
+
+
+def _write_labels(dataset: ImageDataset, stream: TextIO) -> int:
+    return write_labels(dataset, annotations_of(dataset).refresh(), stream)
 
 
 def _list(request: Request, what: str, write: Callable[[ImageDataset, TextIO], int]) -> Response:
@@ -88,4 +104,5 @@ ROUTES = [
     Route("/images/{dataset}/{image_id:int}", serve_image),
     Route("/problems/{dataset}", serve_problems),
     Route("/duplicates/{dataset}", serve_duplicates),
+    Route("/labels/{dataset}", serve_labels),
 ]

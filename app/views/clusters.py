@@ -32,7 +32,7 @@ _SORTS = ("number", "size", "least sure first", "most mixed first")
 
 def render() -> None:
     """The page."""
-    subject = subject_of_page(Workspace(), "Clusters")
+    subject = subject_of_page(Workspace(), "clusters")
     if subject is None:
         return
     state = exploring(subject.kind, subject.name)

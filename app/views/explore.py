@@ -37,7 +37,7 @@ Mask = NDArray[np.bool_]
 
 def render() -> None:
     """The page."""
-    subject = subject_of_page(Workspace(), "Explore")
+    subject = subject_of_page(Workspace(), "explore")
     if subject is None:
         return
     exploring(subject.kind, subject.name)
