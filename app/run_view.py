@@ -86,6 +86,34 @@ def stage_titles(settings: Mapping[str, Any]) -> dict[str, str]:
     return {name: f"Stage {number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
 
 
+def first_look(settings: Mapping[str, Any]) -> int:
+    """The epoch after which there are clusters to look at for the first time."""
+    known = TrainSettings.from_json(dict(settings))
+    stages = stages_of(known)
+    epochs = sum(stage.settings.epochs for stage in stages)
+    every, before = max(1, epochs // known.evaluations), 0
+    for stage in stages:
+        first = (before // every + 1) * every
+        if stage.finds_clusters and first <= before + stage.settings.epochs:
+            return first
+        before += stage.settings.epochs
+    return epochs
+
+
+def epoch_of(facts: Record, status: Record) -> int:
+    """The epoch after which a result was written."""
+    steps, epochs = status.get("steps") or 0, status.get("epochs") or 0
+    return int(facts["step"]) * epochs // steps if steps else 0
+
+
+def unfinished_words(facts: Record, status: Record) -> str:
+    """What a result on its way is of, and whether its run goes on."""
+    said = f"Not finished: clusters after epoch {epoch_of(facts, status):,} of {status.get('epochs', 0):,}"
+    if facts["images"] < facts["of"]:
+        said += f", a sample of {facts['images']:,} of {facts['of']:,} images"
+    return f"{said}; {'training goes on' if status['state'] in _TRAINS else 'the Train page can resume it'}"
+
+
 def _progress(status: Record, step: int, steps: int, settings: Mapping[str, Any]) -> tuple[float, str]:
     if status["state"] in _TRAINS and "preparing" in status:
         total, done = status.get("total"), status.get("done", 0)

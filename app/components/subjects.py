@@ -7,6 +7,7 @@ from functools import partial
 import streamlit as st
 
 from app.components.plain import show_caption, show_error, show_text
+from app.components.unfinished import show_unfinished
 from app.components.waiting import watch
 from app.exploring.background import Work, begin
 from app.exploring.opened import open_dataset, open_run
@@ -29,6 +30,7 @@ def subject_of_page(workspace: Workspace, title: str) -> Subject | None:
                 show_text(str(error))
             else:
                 _about(subject)
+                show_unfinished(subject)
                 return subject
         if dataset is None:
             st.info("There are no images yet. Bring some in on the Start page, or try the digits there.")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.cluster_sizes import found_and_largest
-from app.run_view import stage_titles, view_of
+from app.run_view import epoch_of, first_look, stage_titles, unfinished_words, view_of
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 
@@ -80,6 +80,25 @@ def test_of_warnings_the_newest_word_counts():
 def test_a_single_stage_needs_no_name():
     assert stage_titles(ONE_STAGE) == {"training": ""}
     assert list(stage_titles(TWO_STAGES).values()) == ["Stage 1 of 2: clusters", "Stage 2 of 2: fine-tuning"]
+
+
+def test_when_clusters_can_be_looked_at_first():
+    assert first_look(replace(TrainSettings(), epochs=60, evaluations=20).to_json()) == 3
+    assert first_look(replace(TrainSettings(), epochs=4, evaluations=20).to_json()) == 1
+    pretrained = replace(TrainSettings(), method="two-stage", pairs="neighbours", pretrain_epochs=50, epochs=50)
+    assert first_look(replace(pretrained, evaluations=10).to_json()) == 60  # only the second stage finds some
+    assert first_look(replace(pretrained, pretrain_epochs=7, epochs=1, evaluations=2).to_json()) == 8
+
+
+def test_a_result_on_its_way_says_what_it_is_of():
+    facts = {"step": 30, "images": 200, "of": 200}
+    assert epoch_of(facts, status("running", 40)) == 3
+    assert unfinished_words(facts, status("running", 40)) == (
+        "Not finished: clusters after epoch 3 of 10; training goes on"
+    )
+    assert unfinished_words({**facts, "of": 5000}, status("stopped", 40)) == (
+        "Not finished: clusters after epoch 3 of 10, a sample of 200 of 5,000 images; the Train page can resume it"
+    )
 
 
 def test_clusters_found_and_the_largest():
