@@ -10,6 +10,14 @@ from crlc.training.settings import TrainSettings
 from crlc.training.stages import stages_of
 
 _TRAINS = ("queued", "running", "stopping")
+_TO_TRY = {
+    "stalled": "Next time, under Advanced settings: a higher Learning rate, another choice of Augment, or more Epochs.",
+    "collapse": "If the groups are not really that uneven, next time, under Advanced settings: a higher Entropy "
+    "weight λ1, or another choice of Augment.",
+    "dead-clusters": "Next time: fewer Clusters, or under Advanced settings a higher Entropy weight λ1.",
+}
+"""By the kind of a warning, in the words that stand above the boxes of the Train page."""
+
 Record = Mapping[str, Any]
 
 
@@ -60,7 +68,7 @@ def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, An
         latest |= {name: value for name, value in record.items() if value is not None}
         if record["kind"] == "epoch":  # of clusters only the newest word counts
             warnings = {kind: text for kind, text in warnings.items() if kind == "small-batch"}
-        warnings |= {warning["kind"]: warning["text"] for warning in record.get("warnings", ())}
+        warnings |= {warning["kind"]: _on_a_page(warning) for warning in record.get("warnings", ())}
     step, steps = status.get("step", 0), status.get("steps", 0)
     is_over = state not in _TRAINS
     per_step = _seconds_per_step(records, status.get("stage"))
@@ -76,6 +84,12 @@ def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, An
         tuple(warnings.values()),
         latest,
     )
+
+
+def _on_a_page(warning: Mapping[str, str]) -> str:
+    """What there is to see, and what to try with the boxes of the page; as it was told where that is not known."""
+    advice = _TO_TRY.get(warning["kind"]) if "advice" in warning else None
+    return f"{warning['text']} {advice}" if advice else warning["text"]
 
 
 def stage_titles(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import pytest
 
 from app.cluster_sizes import found_and_largest
 from app.run_view import epoch_of, first_look, stage_titles, unfinished_words, view_of
+from crlc.training.health import warnings_of
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 
@@ -75,6 +76,26 @@ def test_of_warnings_the_newest_word_counts():
     ]
     assert view_of(status("running", 20), records, ONE_STAGE).warnings == ("few images", "two are empty")
     assert view_of(status("running", 20), records[:2], ONE_STAGE).warnings == ("few images", "one holds all")
+
+
+def test_what_to_try_is_said_in_the_words_of_the_page():
+    stalled, collapsed, dead = (
+        warnings_of(
+            {"cluster_information": information, "clusters": 10, "clusters_found": found, "largest_share": share}, 0.5
+        )
+        for information, found, share in ((0.01, 10, 0.1), (0.5, 10, 0.8), (0.5, 7, 0.2))
+    )
+    said = []
+    for (warning,) in (stalled, collapsed, dead):
+        records = [line("epoch", 10, 1.0, warnings=[warning.to_json()])]
+        said += view_of(status("running", 20), records, ONE_STAGE).warnings
+    assert said[0].startswith("Views of an image say almost nothing of each other's cluster (cluster information 0.01)")
+    assert said[1].startswith("One cluster holds 80% of the images. If the groups are not really that uneven")
+    assert said[2].startswith("3 of 10 clusters hold next to nothing. Next time: fewer Clusters")
+    for text, label in zip(said, ("Learning rate", "Entropy weight λ1", "Entropy weight λ1"), strict=True):
+        assert label in text
+        assert "--" not in text
+        assert "_" not in text
 
 
 def test_a_single_stage_needs_no_name():
