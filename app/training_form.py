@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, get_type_hints
@@ -103,6 +103,13 @@ class TrainForm:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             given += [f"--{name}", text] if name in _OPTIONS else ["--set", f"{name}={text}"]
         return given
+
+    def deviations(self, usual_presets: Sequence[str]) -> list[str]:
+        """What is asked for beyond the number of clusters and one of the usual presets, in words."""
+        said = [] if self.preset in usual_presets else [f"preset {self.preset}"]
+        said += [f"method {self.method}"] if self.method != "auto" else []
+        said += [f"compute on {self.device}"] if self.device != "auto" else []
+        return said + [f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items()]
 
     def command(self) -> str:
         """The same for a terminal."""

@@ -20,7 +20,7 @@ from crlc.analysis.nearest import Neighbours
 from crlc.analysis.neighbours import neighbour_graph
 from crlc.analysis.unit_rows import Vectors, check_features, unit_chunks
 from crlc.errors import UsageError
-from crlc.progress import ProgressCallback, Stage, no_progress
+from crlc.progress import ROUNDS, ProgressCallback, Stage, no_progress
 
 UMAP_NEIGHBOURS = 15
 PERPLEXITY = 30.0
@@ -44,7 +44,7 @@ def pca_map(features: NDArray[Any], *, report: ProgressCallback = no_progress) -
     check_features(features)
     count, dimensions = features.shape
     total, products = np.zeros(dimensions), np.zeros((dimensions, dimensions))
-    stage = Stage("PCA", 2 * count, report)
+    stage = Stage("PCA", 2 * count, report, "rows")
     for _, chunk in unit_chunks(features):
         total += chunk.sum(axis=0, dtype=np.float64)
         products += (chunk.T @ chunk).astype(np.float64)
@@ -161,7 +161,7 @@ def tsne_map(
         n_jobs=threads,
     )
     early, late = _TSNE_ROUNDS
-    stage = Stage("t-SNE", early + late, report)
+    stage = Stage("t-SNE", early + late, report, ROUNDS)
 
     def advance(*_: object) -> None:
         stage.advance(_TSNE_REPORT_EVERY)
@@ -233,7 +233,7 @@ class _Listener(io.TextIOBase):
         match = re.fullmatch(r"(\d+) (\d+)", text.strip())
         if match:
             done, total = int(match[1]), int(match[2])
-            self._stage = self._stage or Stage("UMAP", total, self._report)
+            self._stage = self._stage or Stage("UMAP", total, self._report, ROUNDS)
             self._stage.advance(done - self._done)
             self._done = done
             if done == total:

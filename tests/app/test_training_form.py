@@ -29,6 +29,13 @@ def test_the_arguments_are_understood():
     assert TrainForm("my set", changes={"seed": 1}).command() == "crlc train 'my set' --preset quick --seed 1"
 
 
+def test_what_is_set_otherwise_than_the_preset():
+    assert TrainForm("digits", 7, "best").deviations(("quick", "best")) == []
+    form = TrainForm("digits", None, "paper-cifar10", "two-stage", "cpu", {"batch_size": 64})
+    wanted = ["preset paper-cifar10", "method two-stage", "compute on cpu", "batch size 64"]
+    assert form.deviations(("quick", "best")) == wanted
+
+
 def test_settings_written_as_text():
     assert read_assignments(" seed = 3 \n\nclip_norm=5, seed=4") == {"seed": "4", "clip_norm": "5"}
     assert read_assignments("nonsense") == {"nonsense": ""}
