@@ -51,6 +51,8 @@ class Exploring:
     """What was written last; set only after it is on the disk."""
 
     problem: str | None = None
+    has_news: bool = False
+    """Whether a part that runs by itself changed something that the whole page shows."""
 
 
 def exploring(kind: str = "", name: str = "") -> Exploring:
@@ -114,6 +116,18 @@ def clear_picks() -> None:
 def turn_page(name: str, to: int) -> None:
     """Go to another page of a gallery."""
     exploring().pages[name] = to
+
+
+def leave_news() -> None:
+    """From a part that runs by itself: the whole page is to run again."""
+    exploring().has_news = True
+
+
+def take_news() -> bool:
+    """Whether there is such a wish; it is said once."""
+    state = exploring()
+    state.has_news, had = False, state.has_news
+    return had
 
 
 def box(key: str) -> Any:

@@ -201,7 +201,15 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
             _show_split(subject, number, len(rows))
     orders = subject.orders()
     remembered("cluster-order", orders[0], orders)
-    order = st.segmented_control("Order", orders, key="cluster-order", required=True, label_visibility="collapsed")
+    order = st.segmented_control(
+        "Order",
+        orders,
+        key="cluster-order",
+        required=True,
+        label_visibility="collapsed",
+        on_change=turn_page,
+        args=("cluster", 0),
+    )
     _show_moving(subject, number)
     paged_gallery(subject, subject.ordered(rows, order or orders[0]), name="cluster", columns=10, picking=True)
 

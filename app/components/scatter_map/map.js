@@ -42,7 +42,7 @@ class PointMap extends Gestures {
     this.card = element("div", "card");
     this.picture = element("img");
     this.picture.alt = "";
-    this.picture.onload = () => this.picture.classList.toggle("small", this.picture.naturalWidth < 56);
+    this.picture.onload = () => this.picture.classList.toggle("tiny", this.isTiny());
     this.caption = element("div");
     this.card.append(this.picture, this.caption);
     this.said = element("div", "said");
@@ -293,6 +293,11 @@ class PointMap extends Gestures {
       this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
     }
     this.draw();
+  }
+
+  /** Whether a pixel is to stay a pixel: as in all other places, by the size of the original. */
+  isTiny() {
+    return Math.max(this.picture.naturalWidth, this.picture.naturalHeight) <= this.data.tinySide;
   }
 
   meaning(value) {
