@@ -15,7 +15,6 @@ from app.components.scatter_map import Focus, Marked, scatter_map
 from app.components.tiles import pictures_url, tiles_of
 from app.exploring.colouring import colouring
 from app.exploring.subject import Subject
-from app.figures.colours import colour_of
 from app.image_routes import image_url
 from app.state.exploring import choose, close_image, exploring, open_image, show_on_map
 from crlc.data.thumbnails import is_tiny
@@ -65,7 +64,9 @@ def _show(subject: Subject, row: int, method: str | None, go_to_map: Callable[[]
         )
     with right:
         show_text(printable(record.path))
-        show_facts(_facts(subject, row, (record.width, record.height)), colour=colour_of(int(subject.clusters[row])))
+        show_facts(
+            _facts(subject, row, (record.width, record.height)), colour=subject.colour_of(int(subject.clusters[row]))
+        )
         if method is not None:
             scatter_map(
                 subject,

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from app.components.image_grid import Tile, image_grid
 from app.exploring.subject import Subject
-from app.figures.colours import colour_of
 from app.gallery_routes import gallery_url
 from app.image_routes import image_url
 from app.state.exploring import exploring, leave_news, open_image, pick, take_news, turn_page
@@ -53,7 +52,7 @@ def tiles_of(
                 content_hash=record.hash or "",
                 title=f"{printable(record.path)} · {subject.cluster_text(cluster)}{sure}",
                 caption=subject.caption(row) if caption is None else caption(place),
-                colour=colour_of(cluster),
+                colour=subject.colour_of(cluster),
                 mark=None if mark is None else mark(place),
                 is_tiny=is_tiny(record),
             )

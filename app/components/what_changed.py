@@ -10,7 +10,6 @@ from app.components.plain import show_caption, show_error
 from app.components.tiles import thumbnails
 from app.exploring.opened import annotations_of, open_run
 from app.exploring.subject import RunSubject
-from app.figures.colours import colour_of
 from app.labelling.improving import Changes, Move, changes_between
 from app.pages import go_to
 from app.state.exploring import fill_box
@@ -85,11 +84,11 @@ def _show_move(before: RunSubject, after: RunSubject, move: Move) -> None:
     count = len(move.ids)
     titles = st.columns([_EXAMPLES, _MOVED, _EXAMPLES], gap="medium")
     with titles[0]:
-        show_facts([], f"was in {before.cluster_text(move.before)}", colour_of(move.before))
+        show_facts([], f"was in {before.cluster_text(move.before)}", before.colour_of(move.before))
     with titles[1]:
         show_facts([Fact(f"{count:,} image{'' if count == 1 else 's'} moved", "Those in the middle are some of them.")])
     with titles[2]:
-        show_facts([], f"now in {after.cluster_text(move.after)}", colour_of(move.after))
+        show_facts([], f"now in {after.cluster_text(move.after)}", after.colour_of(move.after))
     left, middle, right = st.columns([_EXAMPLES, _MOVED, _EXAMPLES], gap="medium")
     left.html(thumbnails(before, _surest(before, move.before), columns=_EXAMPLES))
     chosen = move.ids[np.unique(np.linspace(0, count - 1, min(count, _MOVED)).astype(np.int64))]

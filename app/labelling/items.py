@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.exploring.subject import Subject
-from app.figures.colours import colour_of
 from app.image_routes import image_url
 from crlc.data.manifest import ImageRecord
 from crlc.data.thumbnails import is_tiny
@@ -83,7 +82,7 @@ class Items:
         return {
             "text": subject.cluster_text(number),
             "name": subject.names.get(number),
-            "colour": colour_of(number),
+            "colour": subject.colour_of(number),
             "typical": list(filter(None, (self._tile(records, int(row), "") for row in typical))),
         }
 
@@ -97,7 +96,7 @@ class Items:
             "src": self._address(record),
             "title": f"{printable(record.path)} · {self._subject.cluster_text(cluster)}",
             "caption": caption,
-            "colour": colour_of(cluster),
+            "colour": self._subject.colour_of(cluster),
         }
 
     def _address(self, record: ImageRecord) -> str:

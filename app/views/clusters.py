@@ -16,7 +16,6 @@ from app.components.suggested import show_suggestions
 from app.components.tiles import paged_gallery, thumbnails
 from app.components.waiting import need_quality
 from app.exploring.subject import METHODS, RunSubject, Subject
-from app.figures.colours import colour_of
 from app.figures.confusion import confusion_figure
 from app.pages import go_to
 from app.state.exploring import box, exploring, fill_box, open_cluster, remembered, turn_page
@@ -133,7 +132,7 @@ def _show_cards(subject: Subject, numbers: list[int]) -> None:
 
 def _show_card(subject: Subject, number: int) -> None:
     rows = np.flatnonzero(subject.clusters == number)
-    show_facts(facts_of(subject, number), subject.cluster_text(number), colour_of(number))
+    show_facts(facts_of(subject, number), subject.cluster_text(number), subject.colour_of(number))
     st.html(thumbnails(subject, subject.ordered(rows, "most typical")[:_TYPICAL], columns=_COLUMNS))
     if not isinstance(subject, RunSubject):
         return
@@ -189,7 +188,7 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
     back, title = st.columns([1, 6], vertical_alignment="center")
     back.button("All clusters", icon=":material/arrow_back:", on_click=open_cluster, args=(None,))
     with title:
-        show_facts(facts_of(subject, number), subject.cluster_text(number), colour_of(number))
+        show_facts(facts_of(subject, number), subject.cluster_text(number), subject.colour_of(number))
     rows = np.flatnonzero(subject.clusters == number)
     with st.container(border=True):
         naming, merging, splitting = st.columns(3, vertical_alignment="bottom")

@@ -55,7 +55,7 @@ class PointMap extends Gestures {
     this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
     this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
     this.button("Fit", "Show all (key 0)", () => this.showAll());
-    this.legend = new Legend((hidden) => this.hide(hidden));
+    this.legend = new Legend((hidden) => this.hide(hidden), (value) => this.pointAt(value));
     for (const hidden of [this.ring, this.place, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
     this.stage.append(this.canvas, this.drawing, this.place, this.ring, this.card);
@@ -180,6 +180,12 @@ class PointMap extends Gestures {
     this.send("hidden", [...hidden]);
   }
 
+  /** Let one value stand out, as long as somebody points at it in the legend. */
+  pointAt(value) {
+    this.points.pointed = value ?? -1;
+    this.draw();
+  }
+
   // ---- view
 
   whole() {
@@ -282,6 +288,7 @@ class PointMap extends Gestures {
     if (row === this.hovered) return;
     this.hovered = row;
     this.card.hidden = row < 0;
+    this.legend.frame(row < 0 ? null : this.values[row]);
     if (row >= 0) {
       this.picture.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
       this.caption.textContent = this.meaning(this.values[row]);
