@@ -21,6 +21,9 @@ from crlc.workspace.image_lookup import records_of
 
 PER_PAGE = 60
 _SIDE = 160
+_WIDE = 8
+"""From so many columns on, a gallery is as wide as the page."""
+
 Rows = NDArray[np.int64]
 
 
@@ -97,7 +100,7 @@ def paged_gallery(
     page = min(exploring().pages.get(name, 0), pages - 1)
     part = rows[page * PER_PAGE : (page + 1) * PER_PAGE]
     if pages > 1:
-        _show_pager(name, page, pages)
+        _show_pager(name, page, pages, is_wide=columns >= _WIDE)
     tiles = tiles_of(subject, part, None if caption is None else lambda place: caption(int(part[place])))
     with st.container(height=height, border=False) if height is not None else nullcontext():
         image_grid(
@@ -121,8 +124,9 @@ def _pick(ids: Sequence[int]) -> None:
     leave_news()
 
 
-def _show_pager(name: str, page: int, pages: int) -> None:
-    back, where, on = st.columns([1, 1.4, 1], vertical_alignment="center")
+def _show_pager(name: str, page: int, pages: int, *, is_wide: bool) -> None:
+    """Above the images, so that it stays in its place, however many of them the last page has."""
+    back, where, on, *_ = st.columns([1, 1.4, 1, *([5] if is_wide else [])], vertical_alignment="center")
     for place, text, to in ((back, "Back", page - 1), (on, "Next", page + 1)):
         place.button(
             text,

@@ -47,6 +47,8 @@ class Exploring:
     """The cluster that is open on Clusters."""
 
     merging: list[int] = field(default_factory=list)
+    """The clusters that are ticked."""
+
     saved: str | None = None
     """What was written last; set only after it is on the disk."""
 
@@ -101,6 +103,11 @@ def open_cluster(cluster: int | None) -> None:
     state = exploring()
     state.cluster, state.picks = cluster, []
     state.pages.clear()
+
+
+def tick_cluster(cluster: int) -> None:
+    """Tick a cluster for merging, or take the tick away."""
+    exploring().merging = sorted({cluster} ^ set(exploring().merging))
 
 
 def pick(ids: Sequence[int]) -> None:
