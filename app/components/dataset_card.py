@@ -71,7 +71,7 @@ def facts_of(summary: DatasetSummary) -> str:
     if unreadable:
         facts.append(f"{unreadable:,} unreadable")
     if summary.duplicates:
-        facts.append(f"{summary.duplicates:,} exact copies")
+        facts.append(f"{summary.duplicates:,} exact cop{'y' if summary.duplicates == 1 else 'ies'}")
     return " · ".join(filter(None, facts))
 
 
@@ -168,11 +168,12 @@ def _show_samples(dataset: ImageDataset) -> None:
 def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     count = sum(summary.unreadable.values())
     if count:
-        with st.expander(f"{count:,} files could not be read"):
+        with st.expander(f"{count:,} file{'' if count == 1 else 's'} could not be read"):
             reasons = list(summary.unreadable.items())[:_SHOWN_REASONS]
             show_text("\n".join(f"{number:,} x {reason}" for reason, number in reasons))
             st.html(f"<a href='{escape(problems_url(dataset.name))}' download>Download the list</a>")
     if summary.duplicates:
-        with st.expander(f"{summary.duplicates:,} images are exact copies of another"):
+        several = f"{summary.duplicates:,} images are exact copies of another"
+        with st.expander("1 image is an exact copy of another" if summary.duplicates == 1 else several):
             show_text("They do no harm; a cluster of many copies may be one you want to exclude.")
             st.html(f"<a href='{escape(duplicates_url(dataset.name))}' download>Download the list of copies</a>")

@@ -28,6 +28,9 @@ from crlc.workspace.runs import Runs
 
 _LOOK_SECONDS = 1.0
 _LOG_LINES = 30
+_PLACE = "live-run"
+# Streamlit fades what it is about to draw anew; on a computer that trains, the curves would blink every second.
+_NO_FADING = f"<style>.st-key-{_PLACE} [data-stale='true'] {{ opacity: 1 !important; }}</style>"
 _WORDS = {
     "queued": "Preparing",
     "running": "Training",
@@ -48,7 +51,9 @@ def show_live(queue: JobQueue, run: str | None) -> None:
     except CrlcError as error:
         show_error(str(error))
         return
-    st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(run, live=live)
+    st.html(_NO_FADING)
+    with st.container(key=_PLACE):
+        st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(run, live=live)
 
 
 def _show(run: str | None, *, live: bool) -> None:

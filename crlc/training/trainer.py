@@ -21,7 +21,7 @@ from crlc.training.assign import Assignments, assign
 from crlc.training.batches import BatchMaker, LabelledImages
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
 from crlc.training.distributed import Compute, share_batch_norms, share_gradients
-from crlc.training.epoch import EpochTotals
+from crlc.training.epoch import INFORMATION, EpochTotals
 from crlc.training.evaluation import measured
 from crlc.training.health import shrunk_batch, warnings_of
 from crlc.training.images import TrainingImages, require_enough
@@ -295,7 +295,7 @@ class Trainer:
         if self._labels is None:
             metrics["labels"] = None
         if not self.stage.finds_clusters:
-            metrics["cluster_information"] = None  # the C-head is not trained yet
+            metrics |= dict.fromkeys(INFORMATION)  # the C-head is not trained yet
         metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
         if looks:
             metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))

@@ -44,6 +44,16 @@ def test_epochs_with_what_is_known():
     assert classes_figure([], 10).data == ()
 
 
+def test_the_spread_of_subheads_is_a_band():
+    records = [
+        {"kind": "epoch", "step": step, "cluster_information_low": low, "cluster_information_high": low + 0.5}
+        for step, low in ((10, 0.1), (20, 0.2))
+    ]
+    x, y = drawn(certainty_figure(records, 10))["spread of subheads"]
+    assert x == [1.0, 2.0, 2.0, 1.0]
+    assert y == [0.6, 0.7, 0.2, 0.1]
+
+
 def test_later_stages_are_marked():
     records = [*RECORDS, {"kind": "stage", "step": 10, "stage": "clusters"}]
     assert [shape.x0 for shape in loss_figure(records, 10).layout.shapes] == [1.0]
