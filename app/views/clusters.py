@@ -10,7 +10,7 @@ from app.components.bulk_label import show_label_popover
 from app.components.editing import merge, move, rename, show_history, split
 from app.components.facts import Fact, show_facts
 from app.components.image_dialog import show_opened
-from app.components.plain import show_caption, show_error
+from app.components.plain import show_error
 from app.components.subjects import subject_of_page
 from app.components.suggested import show_suggestions
 from app.components.tiles import paged_gallery, thumbnails
