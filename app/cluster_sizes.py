@@ -1,10 +1,11 @@
-"""How many images each cluster of a run's newest result holds."""
+"""The newest result of a run in short: what it is of, and how many images each cluster holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,14 @@ def cluster_sizes(run: RunFolder) -> list[int]:
         return list(_counted(run.path, stamp))
     except (CrlcError, OSError, ValueError, KeyError):
         return []  # none yet, or damaged, which the pages that show clusters explain
+
+
+def result_facts(run: RunFolder) -> dict[str, Any] | None:
+    """About the newest result: after which step, of how many images, whether it is the last; none without one."""
+    try:
+        return run.result()[1]
+    except (CrlcError, OSError, ValueError, KeyError):
+        return None  # none yet, or damaged, which the pages that show clusters explain
 
 
 def found_and_largest(sizes: Sequence[int]) -> tuple[str, str]:

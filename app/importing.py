@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.exploring.background import Work, begin, dismiss, works
+from crlc.config import ImportOptions
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -18,18 +19,21 @@ class ImportOutcome:
     seconds: float
 
 
-def begin_import(workspace: Workspace, given: str, name: str | None = None) -> str:
+def begin_import(
+    workspace: Workspace, given: str, name: str | None = None, options: ImportOptions | None = None
+) -> str:
     """Begin, or find the one that is on its way already; returns its key.
 
     Args:
         workspace: where to.
         given: a path or the name of a built-in set.
         name: of the data set, where it is one to be carried on.
+        options: how; what they leave open stays as an earlier import had it.
     """
 
     def bring_in(on_its_way: Work) -> None:
         try:
-            dataset, outcome = workspace.import_dataset(given, name=name, report=on_its_way.report)
+            dataset, outcome = workspace.import_dataset(given, name=name, options=options, report=on_its_way.report)
         except OSError as error:
             raise CrlcError(
                 f"{given} could not be imported: {error}. Check the path, your rights and the disk."

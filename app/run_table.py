@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from app.run_lines import RunLine, outcome
 from crlc.cli.output import duration
@@ -21,6 +21,44 @@ NAMES = {
 _TOGETHER = 5
 
 
+class Column(NamedTuple):
+    """How a column of the table is shown, and what it means."""
+
+    help: str
+    format: str | None = None
+    """Of numbers; none for text."""
+
+    width: str | int | None = None
+
+
+COLUMNS = {
+    "Run": Column("Its title; rename it below the table.", width="medium"),
+    "Data set": Column("The images it was trained on."),
+    "State": Column(
+        "finished; running; stopped or interrupted (its process was killed): both can be resumed on the Train page; "
+        "failed: the Train page says why."
+    ),
+    "Clusters": Column("How many groups it was asked to find.", "%d", 75),
+    "Epochs": Column("How often all images were gone through, of how often that was asked for."),
+    "ACC": Column(
+        "Accuracy against the classes that came with the data, in %: the share of images in the cluster that matches "
+        "their class. Empty where no classes are known.",
+        "percent", 70,
+    ),
+    "NMI": Column(
+        "Normalised mutual information of clusters and classes, from 0 (nothing in common) to 1 (the same).", "%.3f", 65
+    ),
+    "ARI": Column("Adjusted Rand index of clusters and classes: 1 for the same, 0 as by chance.", "%.3f", 65),
+    "Information": Column(
+        "Cluster information, from 0 to 1: how much one view of an image tells of the cluster of another. Higher is "
+        "better; no classes are needed for it.",
+        "%.2f", 95,
+    ),
+    "Time": Column("Spent on training, without waiting in the queue and preparing."),
+    "Begun": Column("When it was made, in this computer's time."),
+}  # fmt: skip
+
+
 def rows_of(runs: Runs, lines: Sequence[RunLine]) -> list[dict[str, Any]]:
     """One row for each run; one whose files are damaged says so."""
     rows = []
@@ -35,12 +73,12 @@ def rows_of(runs: Runs, lines: Sequence[RunLine]) -> list[dict[str, Any]]:
             {
                 **row,
                 "State": found.state,
+                "Clusters": line.settings["clusters"],
                 "Epochs": f"{found.epoch:,} of {found.epochs:,}",
-                "Information": found.metrics["cluster_information"],
                 "ACC": found.metrics["acc"],
                 "NMI": found.metrics["nmi"],
                 "ARI": found.metrics["ari"],
-                "Clusters": line.settings["clusters"],
+                "Information": found.metrics["cluster_information"],
                 "Time": duration(found.seconds) if found.seconds else "",
                 "Begun": line.created,
             }

@@ -10,6 +10,14 @@ from crlc.training.settings import TrainSettings
 from crlc.training.stages import stages_of
 
 _TRAINS = ("queued", "running", "stopping")
+_TO_TRY = {
+    "stalled": "Next time, under Advanced settings: a higher Learning rate, another choice of Augment, or more Epochs.",
+    "collapse": "If the groups are not really that uneven, next time, under Advanced settings: a higher Entropy "
+    "weight λ1, or another choice of Augment.",
+    "dead-clusters": "Next time: fewer Clusters, or under Advanced settings a higher Entropy weight λ1.",
+}
+"""By the kind of a warning, in the words that stand above the boxes of the Train page."""
+
 Record = Mapping[str, Any]
 
 
@@ -60,7 +68,7 @@ def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, An
         latest |= {name: value for name, value in record.items() if value is not None}
         if record["kind"] == "epoch":  # of clusters only the newest word counts
             warnings = {kind: text for kind, text in warnings.items() if kind == "small-batch"}
-        warnings |= {warning["kind"]: warning["text"] for warning in record.get("warnings", ())}
+        warnings |= {warning["kind"]: _on_a_page(warning) for warning in record.get("warnings", ())}
     step, steps = status.get("step", 0), status.get("steps", 0)
     is_over = state not in _TRAINS
     per_step = _seconds_per_step(records, status.get("stage"))
@@ -78,12 +86,46 @@ def view_of(status: Record, records: Sequence[Record], settings: Mapping[str, An
     )
 
 
+def _on_a_page(warning: Mapping[str, str]) -> str:
+    """What there is to see, and what to try with the boxes of the page; as it was told where that is not known."""
+    advice = _TO_TRY.get(warning["kind"]) if "advice" in warning else None
+    return f"{warning['text']} {advice}" if advice else warning["text"]
+
+
 def stage_titles(settings: Mapping[str, Any]) -> dict[str, str]:
     """The stages of a run by their names, in words; a single one needs none."""
     names = [stage.name for stage in stages_of(TrainSettings.from_json(dict(settings)))]
     if len(names) == 1:
         return {names[0]: ""}
     return {name: f"Stage {number} of {len(names)}: {name}" for number, name in enumerate(names, 1)}
+
+
+def first_look(settings: Mapping[str, Any]) -> int:
+    """The epoch after which there are clusters to look at for the first time."""
+    known = TrainSettings.from_json(dict(settings))
+    stages = stages_of(known)
+    epochs = sum(stage.settings.epochs for stage in stages)
+    every, before = max(1, epochs // known.evaluations), 0
+    for stage in stages:
+        first = (before // every + 1) * every
+        if stage.finds_clusters and first <= before + stage.settings.epochs:
+            return first
+        before += stage.settings.epochs
+    return epochs
+
+
+def epoch_of(facts: Record, status: Record) -> int:
+    """The epoch after which a result was written."""
+    steps, epochs = status.get("steps") or 0, status.get("epochs") or 0
+    return int(facts["step"]) * epochs // steps if steps else 0
+
+
+def unfinished_words(facts: Record, status: Record) -> str:
+    """What a result on its way is of, and whether its run goes on."""
+    said = f"Not finished: clusters after epoch {epoch_of(facts, status):,} of {status.get('epochs', 0):,}"
+    if facts["images"] < facts["of"]:
+        said += f", a sample of {facts['images']:,} of {facts['of']:,} images"
+    return f"{said}; {'training goes on' if status['state'] in _TRAINS else 'the Train page can resume it'}"
 
 
 def _progress(status: Record, step: int, steps: int, settings: Mapping[str, Any]) -> tuple[float, str]:

@@ -10,7 +10,7 @@ import secrets
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from socket import (
@@ -171,7 +171,8 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, ws="websockets-sansio", timeout_graceful_shutdown=2
     )
-    uvicorn.Server(config).run(sockets=[bound])
+    with suppress(KeyboardInterrupt):  # it is raised again when everything has been ended and said
+        uvicorn.Server(config).run(sockets=[bound])
 
 
 def _shown(hosts: list[str], address: str) -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, get_type_hints
 
+from app.field_help import field_help
 from crlc.training.settings import (
     AUGMENTATIONS,
     CRITIC_NAMES,
@@ -54,23 +53,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def settings_help() -> dict[str, str]:
-    """The docstring under each field of the settings, in one line."""
-    body = ast.parse(inspect.getsource(TrainSettings)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for statement, after in zip(body.body, body.body[1:], strict=False):
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            is_text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-            text = after.value.value if is_text else ""
-            found[statement.target.id] = " ".join(str(text).split())
-    return found
-
-
-@cache
 def known_settings() -> dict[str, Setting]:
     """All settings, in the order in which they are defined."""
-    kinds, texts = get_type_hints(TrainSettings), settings_help()
+    kinds, texts = get_type_hints(TrainSettings), field_help(TrainSettings)
     return {
         one.name: Setting(one.name, kinds[one.name], texts.get(one.name, ""), _CHOICES.get(one.name, ()))
         for one in fields(TrainSettings)
@@ -103,6 +88,13 @@ class TrainForm:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             given += [f"--{name}", text] if name in _OPTIONS else ["--set", f"{name}={text}"]
         return given
+
+    def deviations(self, usual_presets: Sequence[str]) -> list[str]:
+        """What is asked for beyond the number of clusters and one of the usual presets, in words."""
+        said = [] if self.preset in usual_presets else [f"preset {self.preset}"]
+        said += [f"method {self.method}"] if self.method != "auto" else []
+        said += [f"compute on {self.device}"] if self.device != "auto" else []
+        return said + [f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items()]
 
     def command(self) -> str:
         """The same for a terminal."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+IMAGES, ROUNDS = "images", "rounds"
 _REPORT_EVERY_SECONDS = 0.1
 
 
@@ -22,6 +23,8 @@ class Progress:
 
     per_second: float
     finished: bool = False
+    unit: str = IMAGES
+    """What is counted, in the plural: `images`, `rounds`."""
 
     @property
     def seconds_left(self) -> float | None:
@@ -41,10 +44,10 @@ def no_progress(_: Progress) -> None:
 class Stage:
     """Counts one stage of the work and reports a few times a second."""
 
-    def __init__(self, name: str, total: int | None, report: ProgressCallback) -> None:
-        """Start the clock."""
+    def __init__(self, name: str, total: int | None, report: ProgressCallback, unit: str = IMAGES) -> None:
+        """Start the clock; what is counted are images unless another unit is named."""
         self.total = total
-        self._name, self._report = name, report
+        self._name, self._report, self._unit = name, report, unit
         self._started = self._reported = time.monotonic()
         self._done = 0
 
@@ -63,4 +66,4 @@ class Stage:
 
     def _state(self, *, finished: bool) -> Progress:
         seconds = max(time.monotonic() - self._started, 1e-9)
-        return Progress(self._name, self._done, self.total, self._done / seconds, finished)
+        return Progress(self._name, self._done, self.total, self._done / seconds, finished, self._unit)

@@ -12,12 +12,14 @@ from app.components.first_map import show_first_map
 from app.components.originals import show_missing_originals
 from app.components.plain import show_caption, show_error, show_text
 from app.exploring.opened import forget_dataset
+from app.image_routes import image_url
 from app.importing import begin_import
 from app.pages import go_to
-from app.routes import duplicates_url, image_url, problems_url
+from app.routes import duplicates_url, problems_url
 from app.state.imports import note_begun
 from app.state.selection import choose
 from crlc.data.dataset import DatasetSummary, ImageDataset
+from crlc.data.manifest import ImageRecord
 from crlc.errors import CrlcError
 from crlc.names import printable
 from crlc.workspace import Workspace
@@ -26,6 +28,7 @@ from crlc.workspace.sample import SAMPLE_RUN
 
 _SAMPLES = 12
 _THUMBNAIL_SIDE = 160
+_STRIP_HEIGHT = 84
 _SHOWN_REASONS = 6
 _WITHOUT_ORIGINALS = "Small images are shown from what was decoded at import until then."
 
@@ -70,7 +73,7 @@ def facts_of(summary: DatasetSummary) -> str:
     if unreadable:
         facts.append(f"{unreadable:,} unreadable")
     if summary.duplicates:
-        facts.append(f"{summary.duplicates:,} exact copies")
+        facts.append(f"{summary.duplicates:,} exact cop{'y' if summary.duplicates == 1 else 'ies'}")
     return " · ".join(filter(None, facts))
 
 
@@ -157,21 +160,29 @@ def _show_samples(dataset: ImageDataset) -> None:
     """A strip of images; small ones are enlarged without blurring, so that a pixel stays a pixel."""
     images = "".join(
         f"<img src='{escape(image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_SIDE))}' "
-        "loading='lazy' alt='' style='height:84px;min-width:42px;max-width:168px;object-fit:cover;border-radius:4px;"
+        f"loading='lazy' alt='' style='flex:none;width:{_strip_width(record)}px;object-fit:contain;border-radius:4px;"
         f"background:#8882;image-rendering:{'pixelated' if (record.height or 0) < _THUMBNAIL_SIDE // 3 else 'auto'}'>"
         for record in dataset.sample(_SAMPLES)
     )
-    st.html(f"<div style='display:flex;gap:6px;height:84px;overflow:hidden'>{images}</div>")
+    st.html(f"<div style='display:flex;gap:6px;height:{_STRIP_HEIGHT}px;overflow:hidden'>{images}</div>")
+
+
+def _strip_width(record: ImageRecord) -> int:
+    """Known before the image arrives, so that nothing moves then."""
+    if not record.width or not record.height:
+        return _STRIP_HEIGHT
+    return round(min(2.0, max(0.5, record.width / record.height)) * _STRIP_HEIGHT)
 
 
 def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     count = sum(summary.unreadable.values())
     if count:
-        with st.expander(f"{count:,} files could not be read"):
+        with st.expander(f"{count:,} file{'' if count == 1 else 's'} could not be read"):
             reasons = list(summary.unreadable.items())[:_SHOWN_REASONS]
             show_text("\n".join(f"{number:,} x {reason}" for reason, number in reasons))
             st.html(f"<a href='{escape(problems_url(dataset.name))}' download>Download the list</a>")
     if summary.duplicates:
-        with st.expander(f"{summary.duplicates:,} images are exact copies of another"):
+        several = f"{summary.duplicates:,} images are exact copies of another"
+        with st.expander("1 image is an exact copy of another" if summary.duplicates == 1 else several):
             show_text("They do no harm; a cluster of many copies may be one you want to exclude.")
             st.html(f"<a href='{escape(duplicates_url(dataset.name))}' download>Download the list of copies</a>")

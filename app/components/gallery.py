@@ -7,13 +7,12 @@ from html import escape
 
 import streamlit as st
 
-from app.routes import image_url
+from app.image_routes import image_url
 from crlc.data.manifest import ImageRecord
+from crlc.data.thumbnails import is_tiny
 from crlc.names import printable
 
 _SIDE = 160
-_SMALL = 48
-"""Images smaller than this are enlarged without blurring, so that a pixel stays a pixel."""
 
 
 def show_strip(dataset: str, images: Iterable[tuple[ImageRecord, str]], height: int = 84) -> None:
@@ -29,7 +28,7 @@ def show_strip(dataset: str, images: Iterable[tuple[ImageRecord, str]], height: 
 
 
 def _cell(dataset: str, record: ImageRecord, text: str, height: int) -> str:
-    rendering = "pixelated" if (record.height or 0) < _SMALL else "auto"
+    rendering = "pixelated" if is_tiny(record) else "auto"
     address = escape(image_url(dataset, record.id, record.hash or "", _SIDE), quote=True)
     name = escape(printable(record.path), quote=True)
     shape = record.width / record.height if record.width and record.height else 1.0

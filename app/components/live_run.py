@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from app.cluster_sizes import cluster_sizes
+from app.cluster_sizes import cluster_sizes, result_facts
 from app.components.plain import show_caption, show_error, show_text, show_warning
 from app.components.run_curves import show_curves, show_numbers
-from app.pages import link_to
-from app.run_view import RunView, stage_titles, view_of
+from app.pages import go_to
+from app.run_view import Record, RunView, epoch_of, first_look, stage_titles, view_of
 from app.state import training
 from app.state.selection import choose
 from crlc.cli.output import duration
@@ -28,6 +28,9 @@ from crlc.workspace.runs import Runs
 
 _LOOK_SECONDS = 1.0
 _LOG_LINES = 30
+_PLACE = "live-run"
+# Streamlit fades what it is about to draw anew; on a computer that trains, the curves would blink every second.
+_NO_FADING = f"<style>.st-key-{_PLACE} [data-stale='true'] {{ opacity: 1 !important; }}</style>"
 _WORDS = {
     "queued": "Preparing",
     "running": "Training",
@@ -48,7 +51,9 @@ def show_live(queue: JobQueue, run: str | None) -> None:
     except CrlcError as error:
         show_error(str(error))
         return
-    st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(run, live=live)
+    st.html(_NO_FADING)
+    with st.container(key=_PLACE):
+        st.fragment(_show, run_every=_LOOK_SECONDS if live else None)(run, live=live)
 
 
 def _show(run: str | None, *, live: bool) -> None:
@@ -96,6 +101,7 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
     left = "" if view.seconds_left is None else f", {duration(view.seconds_left)} left"
     spent = f", {duration(view.seconds)}" if view.seconds and not view.trains else ""
     st.progress(view.share, text=f"{view.headline}{left}{spent}")
+    _show_ways_on(run, view, status, description["settings"])
     stages = [name.partition(": ")[2] for name in stage_titles(description["settings"]).values()]
     if len(stages) > 1:
         show_caption("Stages: " + ", then ".join(stages) + ". Dotted lines in the curves are where the next one began.")
@@ -109,8 +115,6 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
     show_numbers(view, sizes)
     per_epoch = status["steps"] / status["epochs"] if status.get("steps") and status.get("epochs") else 1.0
     show_curves(records, sizes, per_epoch)
-    if (run.path / "result.json").exists():
-        _show_ways_on(view)
 
 
 def _show_buttons(queue: JobQueue, run: RunFolder, view: RunView, job: Job | None) -> None:
@@ -126,12 +130,22 @@ def _show_buttons(queue: JobQueue, run: RunFolder, view: RunView, job: Job | Non
             _button("Resume", queue.resume, run.id, help="Goes on from the last checkpoint.", main=True)
 
 
-def _show_ways_on(view: RunView) -> None:
-    with st.container(horizontal=True):
-        so_far = " so far" if view.trains else ""
-        link_to("explore", f"Explore the clusters{so_far}")
-        link_to("clusters", f"Look through the clusters{so_far}")
-        link_to("runs", "Compare with other runs")
+def _show_ways_on(run: RunFolder, view: RunView, status: Record, settings: Record) -> None:
+    """Where to look at the clusters, those on their way, too. The same buttons all the time, so that nothing moves."""
+    facts = result_facts(run)
+    so_far = "" if facts is not None and facts.get("final", True) else " so far"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        for page, label, icon in (("explore", "Explore the clusters", "bubble_chart"),
+                                  ("clusters", "Look through them", "category")):  # fmt: skip
+            if st.button(f"{label}{so_far}", key=f"ways-{page}", icon=f":material/{icon}:", disabled=facts is None):
+                go_to(page)
+        if not view.trains:
+            if st.button("Compare with other runs", key="ways-runs", icon=":material/stacked_line_chart:"):
+                go_to("runs")
+        elif facts is None:
+            show_caption(f"The first clusters can be looked at after epoch {first_look(settings):,}.")
+        else:
+            show_caption(f"Those after epoch {epoch_of(facts, status):,}, while training goes on.")
 
 
 # ---- jobs

@@ -11,11 +11,13 @@ from app.figures.curves import Record, certainty_figure, classes_figure, loss_fi
 from app.run_view import RunView
 
 _BARE = {"displayModeBar": False}
+_CELLS = 5
 _HELP = {
     "Loss": "What training lowers, in nats. PC compares the cluster probabilities of two views of an image, entropy "
     "keeps clusters even, FC compares features.",
     "Certainty": "Cluster information: how much one view of an image tells of the cluster of another, from 0 (nothing) "
-    "to 1 (all). Agreement: how alike the clusters of the subheads are (mean NMI). No classes are needed for either.",
+    "to 1 (all); the band goes from the worst to the best of the subheads, each of which tries by itself. Agreement: "
+    "how alike the clusters of the subheads are (mean NMI, 0 to 1). No classes are needed for either.",
     "Sizes": "Images in each cluster of the newest result; the dotted line is an even share.",
     "Classes": "Against the classes that came with the data, which training never sees: ACC is the share of images in "
     "the matching cluster, NMI and ARI compare the two groupings.",
@@ -34,7 +36,7 @@ def show_numbers(view: RunView, sizes: Sequence[int]) -> None:
     ]
     if latest.get("acc") is not None:
         cells.append(("ACC", _with(latest["acc"], "{:.1%}"), _HELP["Classes"]))
-    for column, (label, value, text) in zip(st.columns(len(cells)), cells, strict=True):
+    for column, (label, value, text) in zip(st.columns(_CELLS), cells, strict=False):  # so many from the beginning
         column.metric(label, value, help=text)
 
 

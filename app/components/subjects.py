@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.components.facts import Fact
 from app.components.heading import show_heading, show_subject_line
 from app.components.plain import show_caption, show_error, show_text
+from app.components.unfinished import show_unfinished
 from app.components.waiting import watch
 from app.exploring.background import Work, begin
 from app.exploring.opened import open_dataset, open_run
@@ -32,6 +33,7 @@ def subject_of_page(workspace: Workspace, page: str) -> Subject | None:
                 show_text(str(error))
             else:
                 _about(subject, beside)
+                show_unfinished(subject)
                 return subject
         if dataset is None:
             st.info("There are no images yet. Bring some in on the Start page, or try the digits there.")

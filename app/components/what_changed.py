@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
 import streamlit as st
 
-from app.components.facts import Fact, show_facts
+from app.components.moves import show_move
 from app.components.plain import show_caption, show_error
-from app.components.tiles import thumbnails
 from app.exploring.opened import annotations_of, open_run
 from app.exploring.subject import RunSubject
-from app.figures.colours import colour_of
-from app.labelling.improving import Changes, Move, changes_between
+from app.labelling.improving import Changes, changes_between
 from app.pages import go_to
 from app.state.exploring import fill_box
 from app.state.selection import choose, selection
@@ -20,7 +17,6 @@ from crlc.workspace import Workspace
 from crlc.workspace.runs import Runs
 
 _MOVES = 8
-_MOVED, _EXAMPLES = 8, 3
 
 
 def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
@@ -40,8 +36,7 @@ def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
     if not changes.moves:
         st.info("No image moved: the clusters agree with your labels already.")
     for move in changes.moves[:_MOVES]:
-        with st.container(border=True):
-            _show_move(before, after, move)
+        show_move(before, after, move)
     rest = changes.moves[_MOVES:]
     if rest:
         images = sum(len(move.ids) for move in rest)
@@ -79,25 +74,3 @@ def _show_ways_on(before: RunSubject, after: RunSubject) -> None:
             choose(after.dataset.name, after.name)
             fill_box("compare-with", before.name)
             go_to("runs")
-
-
-def _show_move(before: RunSubject, after: RunSubject, move: Move) -> None:
-    count = len(move.ids)
-    titles = st.columns([_EXAMPLES, _MOVED, _EXAMPLES], gap="medium")
-    with titles[0]:
-        show_facts([], f"was in {before.cluster_text(move.before)}", colour_of(move.before))
-    with titles[1]:
-        show_facts([Fact(f"{count:,} image{'' if count == 1 else 's'} moved", "Those in the middle are some of them.")])
-    with titles[2]:
-        show_facts([], f"now in {after.cluster_text(move.after)}", colour_of(move.after))
-    left, middle, right = st.columns([_EXAMPLES, _MOVED, _EXAMPLES], gap="medium")
-    left.html(thumbnails(before, _surest(before, move.before), columns=_EXAMPLES))
-    chosen = move.ids[np.unique(np.linspace(0, count - 1, min(count, _MOVED)).astype(np.int64))]
-    middle.html(thumbnails(after, after.rows_of(chosen), columns=_MOVED))
-    right.html(thumbnails(after, _surest(after, move.after), columns=_EXAMPLES))
-
-
-def _surest(subject: RunSubject, cluster: int) -> np.ndarray:
-    """The images that a run is most sure of: no neighbours have to be found for that."""
-    rows = np.flatnonzero(subject.clusters == cluster)
-    return subject.ordered(rows, "most sure")[:_EXAMPLES]

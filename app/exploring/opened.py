@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import Any
 
 from app.exploring.subject import DatasetSubject, RunSubject, Subject
 from crlc.data.dataset import ImageDataset
@@ -12,6 +13,7 @@ from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.run_analysis import RunAnalysis
+from crlc.workspace.run_colours import colour_slots
 from crlc.workspace.run_files import read_result
 from crlc.workspace.runs import Runs
 
@@ -54,7 +56,7 @@ def forget_dataset(dataset: ImageDataset) -> None:
 
 
 def open_run(workspace: Workspace, run: RunFolder) -> RunSubject:
-    """A run's newest result.
+    """A run's newest result; while it trains, the one that was opened first, until `let_go`.
 
     Raises:
         CrlcError: it has none yet, or its data set is gone.
@@ -63,16 +65,43 @@ def open_run(workspace: Workspace, run: RunFolder) -> RunSubject:
     with _guard:
         curation = annotations_of(dataset).refresh()
         facts = read_result(run).facts
-        key = f"{run.path} {facts['folder']} {dataset.info.uid} {dataset.version} {curation.operation}"
+        state = f"{dataset.info.uid} {dataset.version} {curation.operation}"
         place = (str(workspace.root), RunSubject.kind, run.id)
         before = _subjects.get(place)
+        key = f"{run.path} {_looked_at(before, facts)['folder']} {state}"
         if before is None or before[0] != key:
+            key = f"{run.path} {facts['folder']} {state}"
+            analysis = RunAnalysis(run, dataset, curation)
             previous = before[1] if before is not None and isinstance(before[1], RunSubject) else None
-            _remember(place, key, RunSubject(RunAnalysis(run, dataset, curation), key, previous))
+            _remember(place, key, RunSubject(analysis, key, colour_slots(workspace, run), previous))
         _subjects.move_to_end(place)
         subject = _subjects[place][1]
         assert isinstance(subject, RunSubject)
         return subject
+
+
+def _looked_at(before: tuple[str, Subject] | None, newest: dict[str, Any]) -> dict[str, Any]:
+    """Which result is shown: of a run that trains, the one somebody looks at is not changed under their eyes."""
+    if before is None or not isinstance(before[1], RunSubject):
+        return newest
+    own = before[1].analysis.result.facts
+    return newest if own.get("final", True) or newest.get("final", True) else own
+
+
+def newest_facts(subject: RunSubject) -> dict[str, Any]:
+    """About the newest result of a run, which may be newer than the one that is looked at.
+
+    Raises:
+        CrlcError: it cannot be read.
+    """
+    return read_result(subject.analysis.run).facts
+
+
+def let_go(subject: RunSubject) -> None:
+    """Have the newest result shown from now on."""
+    with _guard:
+        for place in [place for place, (_, kept) in _subjects.items() if kept is subject]:
+            del _subjects[place]
 
 
 def open_dataset(workspace: Workspace, dataset: ImageDataset) -> DatasetSubject | None:

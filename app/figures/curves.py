@@ -56,8 +56,16 @@ def loss_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
 
 
 def certainty_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """How much the views of an image say of each other's cluster, and how far subheads agree."""
-    return _shares_figure(records, CERTAINTY, steps_per_epoch)
+    """How much the views of an image say of each other's cluster, from worst to best subhead; how they agree."""
+    figure = _shares_figure(records, CERTAINTY, steps_per_epoch)
+    x, low = points_of(records, "cluster_information_low", ("epoch",), steps_per_epoch)
+    _, high = points_of(records, "cluster_information_high", ("epoch",), steps_per_epoch)
+    if x:
+        figure.add_scatter(
+            x=[*x, *reversed(x)], y=[*high, *reversed(low)], name="spread of subheads", fill="toself",
+            fillcolor="rgba(86,180,233,.25)", line={"width": 0}, mode="lines", hoverinfo="skip",
+        )  # fmt: skip
+    return figure
 
 
 def classes_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:

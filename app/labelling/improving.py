@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.exploring.subject import RunSubject
+from app.moves import Move, moves_of
 from app.run_lines import RunLine
 from crlc.analysis.compare import Comparison
 from crlc.analysis.name_matching import matched_names
@@ -135,15 +136,6 @@ def family_of(lines: Iterable[RunLine], run: str) -> tuple[str, str] | None:
 
 
 @dataclass(frozen=True)
-class Move:
-    """Images that went from one cluster to another."""
-
-    before: int
-    after: int
-    ids: Ids
-
-
-@dataclass(frozen=True)
 class Changes:
     """What a run that learned from labels did otherwise than its parent."""
 
@@ -180,17 +172,6 @@ def changes_between(before: RunSubject, after: RunSubject, annotations: Annotati
         _followed(before, ids, said, names),
         _followed(after, ids, said, names),
     )
-
-
-def moves_of(found: Comparison) -> tuple[Move, ...]:
-    """Which images went from which cluster to which, most first."""
-    if not len(found.moved_ids):
-        return ()
-    pairs = np.stack([found.moved_from, found.moved_to], axis=1)
-    kinds, numbers = np.unique(pairs, axis=0, return_inverse=True)
-    numbers = numbers.reshape(-1)
-    moves = [Move(int(one[0]), int(one[1]), found.moved_ids[numbers == place]) for place, one in enumerate(kinds)]
-    return tuple(sorted(moves, key=lambda move: -len(move.ids)))
 
 
 def _followed(subject: RunSubject, ids: Ids, said: list[str], names: Mapping[int, str]) -> int:

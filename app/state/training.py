@@ -1,10 +1,16 @@
-"""What the Train page remembers in a session: the job just asked for, and a suggested number that was taken."""
+"""What the Train page remembers in a session: its boxes, the job just asked for, a suggested number that was taken."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import streamlit as st
 
 from app.state.selection import selection
+
+KEPT: Literal["session"] = "session"
+"""For `persist_state`: what is in a box stays there while another page is looked at."""
 
 _FOLLOWED, _COUNTED = "train-followed", "train-counted"
 
@@ -28,6 +34,12 @@ def clusters_box(dataset: str) -> str:
 def take_clusters(dataset: str, count: int) -> None:
     """For a button: put the suggested number into the box."""
     st.session_state[clusters_box(dataset)] = count
+
+
+def reset_boxes(contents: Mapping[str, Any]) -> None:
+    """For a button: put into each box what is given for its key."""
+    for key, content in contents.items():
+        st.session_state[key] = content
 
 
 def ask_for_count(dataset: str) -> None:

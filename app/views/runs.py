@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -12,7 +14,7 @@ from app.components.plain import show_caption, show_error
 from app.figures.curves import overlaid_figure, points_of
 from app.pages import go_to, has_page, link_to
 from app.run_lines import RunLine, run_lines
-from app.run_table import NAMES, rows_of, together
+from app.run_table import COLUMNS, NAMES, Column, rows_of, together
 from app.state import runs as state
 from app.state.selection import choose, selection
 from crlc.errors import CrlcError
@@ -53,19 +55,18 @@ def _show_table(runs: Runs, lines: list[RunLine]) -> None:
         on_select=lambda: _take_row(lines),
         selection_mode="single-row",
         height=min(420, 38 + 35 * len(rows)),
-        column_config={
-            "ACC": st.column_config.NumberColumn("ACC", format="percent", help="Share in the matching cluster."),
-            "NMI": st.column_config.NumberColumn("NMI", format="%.3f", help="Against the classes, from 0 to 1."),
-            "ARI": st.column_config.NumberColumn("ARI", format="%.3f", help="Against the classes; 0 as by chance."),
-            "Information": st.column_config.NumberColumn(
-                "Information", format="%.2f", help="Cluster information, from 0 to 1; no classes are needed for it."
-            ),
-            "Time": st.column_config.TextColumn("Time", help="Spent on training."),
-        },
+        column_config={name: _column(name, about) for name, about in COLUMNS.items()},
     )
     damaged = len(runs.ids()) - len(lines)
     unread = f" {damaged} more cannot be read: run.json in their folders is damaged." if damaged > 0 else ""
     show_caption(f"Choose a row to look at that run; all pages then show it.{unread}")
+
+
+def _column(name: str, about: Column) -> Any:
+    kind = st.column_config.TextColumn if about.format is None else partial(
+        st.column_config.NumberColumn, format=about.format
+    )  # fmt: skip
+    return kind(name, help=about.help, width=about.width)
 
 
 def _take_row(lines: list[RunLine]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from typing import Any
 
 import streamlit as st
 
@@ -11,6 +12,7 @@ from app.components.dataset_card import CardFacts, show_dataset_card
 from app.components.heading import show_heading
 from app.components.plain import show_caption, show_error
 from app.components.waiting import watch
+from app.field_help import field_help
 from app.first_start import first_start
 from app.importing import ImportOutcome, begin_import, imports_of
 from app.pages import go_to, link_to
@@ -20,6 +22,7 @@ from app.state.imports import note_begun, note_import, take_note, was_begun
 from app.state.selection import choose
 from app.training_form import TrainForm
 from crlc.cli.output import duration
+from crlc.config import LARGEST_SIZE, SMALLEST_SIZE, ImportOptions
 from crlc.errors import CrlcError
 from crlc.jobs.shared import queue_of
 from crlc.workspace import Workspace
@@ -79,12 +82,36 @@ def _ask_for_source(workspace: Workspace) -> None:
             width="stretch",
             help="Trains on 1,797 small handwritten digits in a minute or two, and shows how it goes.",
         )
+        with st.expander("More options"):
+            asked = _ask_for_options()
     if wants_digits:
         _try_digits(workspace)
     elif wants_import and not path.strip():
         st.warning("Enter the path of a folder first.")
     elif wants_import:
-        note_begun(begin_import(workspace, path.strip()))
+        try:
+            note_begun(begin_import(workspace, path.strip(), options=ImportOptions(**asked)))
+        except CrlcError as error:
+            show_error(str(error))
+
+
+def _ask_for_options() -> dict[str, Any]:
+    """Boxes that are empty while what is usual holds."""
+    texts = field_help(ImportOptions)
+    size_box, limit_box, classes_box = st.columns(3)
+    return {
+        "size": size_box.number_input(
+            "Size in pixels", SMALLEST_SIZE, LARGEST_SIZE, value=None, step=1, placeholder="fits the images",
+            key="import-size", help=texts["size"],
+        ),
+        "limit": limit_box.number_input(
+            "Most images", 0, value=None, step=1, placeholder="all", key="import-limit", help=texts["limit"],
+        ),
+        "classes": classes_box.selectbox(
+            "Classes", ("auto", "folders", "none"), index=None, placeholder="auto, or the path of a CSV file",
+            accept_new_options=True, key="import-classes", help=texts["classes"],
+        ),
+    }  # fmt: skip
 
 
 def _try_digits(workspace: Workspace) -> None:

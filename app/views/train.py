@@ -19,7 +19,7 @@ from app.components.estimate import (
 from app.components.heading import show_heading
 from app.components.live_run import show_live
 from app.components.originals import show_missing_originals
-from app.components.plain import show_error, show_text
+from app.components.plain import show_caption, show_error, show_text
 from app.measuring import measuring
 from app.pages import link_to
 from app.state import training
@@ -43,6 +43,9 @@ _SHOWN_SETTINGS = (
     ("entropy_weight", "feature_weight", "smoothing", "temperature"),
     ("subheads", "neighbours", "image_size", "schedule"),
 )
+_ADVANCED_BOXES = {"train-paper": None, "train-method": "auto", "train-device": "auto", "train-others": ""}
+"""Boxes beside those of the settings, and what is in them when nothing is asked for."""
+
 _SYMBOLS = {"entropy_weight": "λ1", "feature_weight": "λ2", "smoothing": "γ", "temperature": "τ"}
 
 
@@ -89,6 +92,7 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         max_value=100_000,
         value=max(2, len(summary.classes) or DEFAULT_CLUSTERS),
         key=training.clusters_box(dataset.name),
+        persist_state=training.KEPT,
         help="How many groups to look for. "
         + (f"{len(summary.classes)} classes are known, so that many unless you say otherwise." if summary.classes else
            "Suggest looks at the images and proposes a number."),
@@ -98,11 +102,13 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         help="Look for the number at which one more cluster adds little; takes some seconds to a minute.",
     )  # fmt: skip
     preset = preset_box.segmented_control(
-        "Preset", PRESETS, default=PRESETS[0], key="train-preset", help=_PRESET_HELP, required=True
-    )
+        "Preset", PRESETS, default=PRESETS[0], key="train-preset", help=_PRESET_HELP, required=True,
+        persist_state=training.KEPT,
+    )  # fmt: skip
     show_count(workspace, dataset)
     with st.expander("Advanced settings"):
         form, base = _ask_more(workspace, dataset, TrainForm(dataset.name, int(clusters), preset or PRESETS[0]))
+    _show_deviations(form)
     problem = problem_with(form.changes, base)
     if problem:
         show_error(problem)
@@ -124,9 +130,32 @@ def _ask(workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: 
         _start(queue, form)
 
 
+def _show_deviations(form: TrainForm) -> None:
+    """What is set otherwise than the preset says, also while the boxes are folded away; with a way back."""
+    said = form.deviations(PRESETS)
+    if not said:
+        return
+    words, back = st.columns([5, 1.2], vertical_alignment="center")
+    with words:
+        show_caption(f"Set otherwise than the preset: {' · '.join(said)}")
+    back.button(
+        "Reset", key="reset-settings", width="stretch", type="tertiary", icon=":material/undo:",
+        on_click=training.reset_boxes, args=({**_ADVANCED_BOXES, **dict.fromkeys(map(_box_of, _shown_names()))},),
+        help="Empty the boxes of the advanced settings: everything as the preset has it.",
+    )  # fmt: skip
+
+
+def _shown_names() -> list[str]:
+    return [name for row in _SHOWN_SETTINGS for name in row]
+
+
+def _box_of(setting: str) -> str:
+    return f"train-set-{setting}"
+
+
 def _measure_button() -> bool:
     return st.toggle(
-        "Measure the time", key="measure-time",
+        "Measure the time", key="measure-time", persist_state=training.KEPT,
         help="Decodes the images at the size that the training needs, if that is not done yet, and times a few steps.",
     )  # fmt: skip
 
@@ -146,15 +175,17 @@ def _ask_more(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> t
     first = st.columns(3)
     paper = [name for name in PRESET_NAMES if name not in PRESETS]
     preset = first[0].selectbox(
-        "Preset of the paper", paper, index=None, placeholder="none", key="train-paper",
+        "Preset of the paper", paper, index=None, placeholder="none", key="train-paper", persist_state=training.KEPT,
         help="The settings of the paper's experiments in place of the preset above. They want a GPU and hours.",
     )  # fmt: skip
     method = first[1].selectbox(
-        "Method", ("auto", "end-to-end", "two-stage"), key="train-method", help=known_settings()["method"].help
-    )
+        "Method", ("auto", "end-to-end", "two-stage"), key="train-method", help=known_settings()["method"].help,
+        persist_state=training.KEPT,
+    )  # fmt: skip
     device = first[2].selectbox(
-        "Compute on", ("auto", "cpu", "cuda", "mps"), key="train-device", help="auto takes a GPU where there is one."
-    )
+        "Compute on", ("auto", "cpu", "cuda", "mps"), key="train-device", help="auto takes a GPU where there is one.",
+        persist_state=training.KEPT,
+    )  # fmt: skip
     form = TrainForm(form.dataset, form.clusters, preset or form.preset, method, device)
     base = planned(measuring().known(estimate_question(workspace, dataset, form)))
     changes: dict[str, Any] = {}
@@ -166,6 +197,7 @@ def _ask_more(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> t
                 changes[name] = value
     text = st.text_area(
         "Other settings", placeholder="name=value, one to a line", key="train-others", height=68,
+        persist_state=training.KEPT,
         help="Any setting of a run. Their names and meanings are in the list below.",
     )  # fmt: skip
     with st.popover("All settings"):
@@ -181,12 +213,13 @@ def _ask_setting(setting: Setting, base: TrainSettings | None) -> Any:
     usual = None if base is None else getattr(base, setting.name)
     label = f"{setting.label} {_SYMBOLS[setting.name]}" if setting.name in _SYMBOLS else setting.label
     shown = "the preset's" if usual is None else f"{usual:g}" if isinstance(usual, float) else str(usual)
-    key = f"train-set-{setting.name}"
+    key = _box_of(setting.name)
     if setting.choices:
         return st.selectbox(
             label, setting.choices, index=None, placeholder=shown, key=key, help=setting.help,
-            accept_new_options=setting.name == "backbone",
+            accept_new_options=setting.name == "backbone", persist_state=training.KEPT,
         )  # fmt: skip
-    if setting.kind is int:
-        return st.number_input(label, value=None, step=1, placeholder=shown, key=key, help=setting.help)
-    return st.number_input(label, value=None, format="%g", placeholder=shown, key=key, help=setting.help)
+    return st.number_input(
+        label, value=None, step=1 if setting.kind is int else None, format=None if setting.kind is int else "%g",
+        placeholder=shown, key=key, help=setting.help, persist_state=training.KEPT,
+    )  # fmt: skip

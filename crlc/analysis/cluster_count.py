@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crlc.analysis.neighbours import neighbour_graph
 from crlc.errors import UsageError
-from crlc.progress import ProgressCallback, Stage, no_progress
+from crlc.progress import ROUNDS, ProgressCallback, Stage, no_progress
 
 MOST_CLUSTERS = 20
 _NEIGHBOURS = 20
@@ -78,7 +78,7 @@ def suggest_cluster_count(
     sample = np.asarray(features[rows], np.float32)
     neighbours = neighbour_graph(sample, min(_NEIGHBOURS, len(sample) - 1)).positions
     pieces = min(2 * most, max(4, len(sample) // _IMAGES_PER_CLUSTER))
-    stage = Stage("Counting clusters", _SEEDS, report)
+    stage = Stage("Counting clusters", _SEEDS, report, ROUNDS)
     curves = []
     for cut in range(_SEEDS):
         curves.append(_information_by_count(_joint(sample, neighbours, pieces, seed + cut)))

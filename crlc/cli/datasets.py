@@ -17,6 +17,7 @@ from crlc.data.sources.builtin import BUILTIN_SETS
 from crlc.errors import CrlcError, UsageError
 from crlc.names import printable
 from crlc.workspace import Workspace, default_workspace
+from crlc.workspace.removal import remove_with_runs, runs_of_dataset
 
 _SHOWN_REASONS = 8
 _SHOWN_CLASSES = 20
@@ -161,23 +162,49 @@ def run_relink(options: argparse.Namespace, workspace: Workspace, output: Output
 def remove_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `remove`."""
     parser.add_argument("name", metavar="NAME")
+    parser.add_argument(
+        "--with-runs", action="store_true", help="remove its runs, too; without it they are of no use to anybody"
+    )
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run_remove(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Forget a data set, after asking."""
+    """Forget a data set, and its runs where asked for, after asking."""
+    own = runs_of_dataset(workspace, options.name) if options.name in workspace.dataset_names() else []
     if not options.yes:
         if options.json or not sys.stdin.isatty():
             raise UsageError(f"Removing {options.name!r} needs a yes: call it with --yes.")
-        question = f"Remove the data set {options.name!r} and its decoded pixels? The originals stay. [y/N] "
         workspace.dataset(options.name)
-        print(question, end="", file=sys.stderr, flush=True)
+        for line in _run_lines(own):
+            print(line, file=sys.stderr)
+        runs = f", and its {_counted(own)}" if own and options.with_runs else ""
+        question = f"Remove the data set {options.name!r}, its decoded pixels and labels{runs}? The originals stay."
+        print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             output.result({"removed": None}, ["Nothing was removed."])
             return 0
-    workspace.remove(options.name)
-    output.result({"removed": options.name}, [f"Removed {options.name}. The originals are untouched."])
+    if options.with_runs:
+        remove_with_runs(workspace, options.name)
+    else:
+        workspace.remove(options.name)
+    gone, left = (own, []) if options.with_runs else ([], own)
+    removed = f"{options.name} and its {_counted(gone)}" if gone else options.name
+    lines = [f"Removed {removed}. The originals are untouched."]
+    if left:
+        lines += [f"Its {_counted(left)} stayed, and cannot be opened without it: {', '.join(left)}."]
+        where = printable(str(workspace.root / "runs"))
+        lines += [f"Delete them on the Runs page, or their folders in {where}; --with-runs would have done both."]
+    output.result({"removed": options.name, "runs_removed": gone, "runs_left": left}, lines)
     return 0
+
+
+def _run_lines(runs: list[str]) -> list[str]:
+    """What runs a data set has, before anybody says yes."""
+    return [f"It has {_counted(runs)}: {', '.join(runs)}."] if runs else []
+
+
+def _counted(runs: list[str]) -> str:
+    return f"{len(runs):,} run{'' if len(runs) == 1 else 's'}"
 
 
 # ---- what is shown

@@ -56,10 +56,15 @@ def describe(progress: Progress) -> str:
         share = progress.done / progress.total if progress.total else 1.0
         parts = [progress.stage, f"{share:4.0%}", f"{progress.done:,}/{progress.total:,}"]
     if progress.done:
-        parts.append(f"{progress.per_second:,.0f} images/s")
+        parts.append(f"{_rate(progress.per_second)} {progress.unit}/s")
     if progress.seconds_left is not None and not progress.finished:
         parts.append(f"{duration(progress.seconds_left)} left")
     return "  ".join(parts)
+
+
+def _rate(per_second: float) -> str:
+    """Slow work has a digit more: `0.4`, `12`."""
+    return f"{per_second:,.0f}" if per_second >= 9.95 else f"{per_second:.1f}"  # noqa: PLR2004
 
 
 def duration(seconds: float) -> str:

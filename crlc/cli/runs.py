@@ -146,7 +146,11 @@ def metric_lines(content: dict[str, Any]) -> list[str]:
         lines.append(
             f"Against the classes: ACC {metrics['acc']:.1%}, NMI {metrics['nmi']:.3f}, ARI {metrics['ari']:.3f}."
         )
-    return [*lines, *(f"Warning: {warning['text']}" for warning in content["warnings"])]
+    return [*lines, *(" ".join(_warning_words(warning)) for warning in content["warnings"])]
+
+
+def _warning_words(warning: dict[str, str]) -> list[str]:
+    return ["Warning:", warning["text"], *filter(None, [warning.get("advice")])]
 
 
 def curve(values: list[float]) -> str:

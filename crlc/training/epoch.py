@@ -9,6 +9,9 @@ from crlc.losses import cluster_information, infonce_bound
 from crlc.training.steps import StepOutcome
 
 _CLUSTER_TERMS = ("probability", "entropy", "penalty", "clustering", "labels")
+INFORMATION = ("cluster_information", *(f"cluster_information_{of}" for of in ("mean", "low", "high")))
+"""Metrics that say something only of a C-head that is trained."""
+
 _FOUND_SHARE = 0.1
 """A cluster counts as found when it holds at least this share of an even cluster's images."""
 
@@ -79,6 +82,8 @@ class EpochTotals:
             "labels": float(means["labels"][best]),
             "cluster_information": float(information[best]),
             "cluster_information_mean": float(information.mean()),
+            "cluster_information_low": float(information.min()),
+            "cluster_information_high": float(information.max()),
             "probability_bound": float(means["probability_bound"][best]),
             "feature_bound": float(means["feature_bound"]),
             "clusters_found": int((shares >= _FOUND_SHARE / clusters).sum()),

@@ -19,6 +19,10 @@ class HealthWarning:
     """collapse, dead-clusters, stalled or small-batch."""
 
     text: str
+    """What there is to see."""
+
+    advice: str = ""
+    """What to try, by the names of the settings: a terminal and a page have their own ways to set them."""
 
     def to_json(self) -> dict[str, str]:
         """For metrics.jsonl."""
@@ -46,20 +50,13 @@ def warnings_of(metrics: dict[str, Any], progress: float) -> list[HealthWarning]
     if metrics["cluster_information"] < _STUCK_INFORMATION:
         text = (
             f"Views of an image say almost nothing of each other's cluster (cluster information "
-            f"{metrics['cluster_information']:.2f}): nothing was learned yet. Try a higher learning rate, "
-            "other views (--augment), or more epochs."
+            f"{metrics['cluster_information']:.2f}): nothing was learned yet."
         )
-        return [HealthWarning("stalled", text)]
+        return [HealthWarning("stalled", text, "Try a higher learning_rate, another augment, or more epochs.")]
     if largest > max(_LARGEST_SHARE, 2 / clusters):
-        text = (
-            f"One cluster holds {largest:.0%} of the images. If the groups are not really that uneven, "
-            "raise entropy_weight or use other views (--augment)."
-        )
-        return [HealthWarning("collapse", text)]
+        advice = "If the groups are not really that uneven, raise entropy_weight or choose another augment."
+        return [HealthWarning("collapse", f"One cluster holds {largest:.0%} of the images.", advice)]
     if found < clusters:
-        text = (
-            f"{clusters - found} of {clusters} clusters hold next to nothing. Ask for fewer clusters, "
-            "or raise entropy_weight."
-        )
-        return [HealthWarning("dead-clusters", text)]
+        text = f"{clusters - found} of {clusters} clusters hold next to nothing."
+        return [HealthWarning("dead-clusters", text, "Ask for fewer clusters, or raise entropy_weight.")]
     return []

@@ -21,7 +21,7 @@ from crlc.training.assign import Assignments, assign
 from crlc.training.batches import BatchMaker, LabelledImages
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
 from crlc.training.distributed import Compute, share_batch_norms, share_gradients
-from crlc.training.epoch import EpochTotals
+from crlc.training.epoch import INFORMATION, EpochTotals
 from crlc.training.evaluation import measured
 from crlc.training.health import shrunk_batch, warnings_of
 from crlc.training.images import TrainingImages, require_enough
@@ -152,7 +152,7 @@ class Trainer:
             raise
         except Exception as error:
             if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(str(error)):
-                advice = "Train again with a smaller one of --set batch_size, --set image_size or --backbone"
+                advice = "Train again with a smaller batch_size, image_size or backbone"
                 raise self._failed(f"memory ran out. {advice}") from error
             self.journal.status("failed", self.step, message=str(error))
             raise
@@ -268,7 +268,7 @@ class Trainer:
         if looked_at and not math.isfinite(float(loss.detach())):
             raise self._failed(
                 f"the loss is not a number at step {self.step}. "
-                "Train again with a lower learning rate (--set learning_rate=...) or with --set clip_norm=5; "
+                "Train again with a lower learning_rate, or with clip_norm=5; "
                 "the last good checkpoint is kept"
             )
 
@@ -295,7 +295,7 @@ class Trainer:
         if self._labels is None:
             metrics["labels"] = None
         if not self.stage.finds_clusters:
-            metrics["cluster_information"] = None  # the C-head is not trained yet
+            metrics |= dict.fromkeys(INFORMATION)  # the C-head is not trained yet
         metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
         if looks:
             metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))
@@ -400,8 +400,8 @@ class Trainer:
         """
         if not all(bool(parameter.isfinite().all()) for parameter in self.network.parameters()):
             raise self._failed(
-                f"the weights are not numbers any more at step {self.step}. Train again with a lower learning rate "
-                "(--set learning_rate=...) or with --set clip_norm=5; the last good checkpoint is kept"
+                f"the weights are not numbers any more at step {self.step}. Train again with a lower "
+                "learning_rate, or with clip_norm=5; the last good checkpoint is kept"
             )
         if self.world.is_writer:
             save_checkpoint(self.folder.checkpoint_file, self._state())

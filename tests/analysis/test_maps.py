@@ -112,7 +112,7 @@ def test_progress_of_the_maps():
         draw(features, report=reports.append)
         mine = [report for report in reports if report.stage == stage]
         assert mine[-1].finished
-        assert {report.total for report in mine} == {total}
+        assert {(report.total, report.unit) for report in mine} == {(total, "rounds")}
         assert mine[-1].done == total
 
 
@@ -183,7 +183,7 @@ def test_tsne_in_a_process_from_a_memory_map_with_its_graph(tmp_path: Path):
     )
     assert np.array_equal(places, tsne_map(features, perplexity=10))
     assert purity(places, group) == 1.0
-    assert reports[-1].stage == "t-SNE"
+    assert (reports[-1].stage, reports[-1].unit) == ("t-SNE", "rounds")
     assert reports[-1].finished
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -141,7 +141,7 @@ def test_clusters_are_named_merged_split_and_all_undone(show, workspace: Workspa
     at.session_state["exploring"].picks = [1, 2]
     at.run()
     at.selectbox(key="move-target").set_value(2).run()
-    press(at, "Move")
+    press(at, "Move 2 picked")
     assert RunAnalysis.open(workspace, run.id).clusters.tolist()[:2] == [2, 2]
     for _ in range(3):
         press(at, "Undo")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.components.comparison import moved_images, moves_of
 from app.figures.compare import overlap_figure
 from app.figures.curves import (
     certainty_figure,
@@ -15,6 +14,7 @@ from app.figures.curves import (
     points_of,
     sizes_figure,
 )
+from app.moves import Move, moves_of
 from crlc.analysis.compare import compare_runs
 
 RECORDS = [
@@ -42,6 +42,16 @@ def test_epochs_with_what_is_known():
     assert drawn(certainty_figure(RECORDS, 10)) == {"Cluster information": ([1.0, 2.0], [0.25, 0.5])}
     assert drawn(classes_figure(RECORDS, 10)) == {"ACC": ([2.0, 2.0], [0.75, 0.8])}
     assert classes_figure([], 10).data == ()
+
+
+def test_the_spread_of_subheads_is_a_band():
+    records = [
+        {"kind": "epoch", "step": step, "cluster_information_low": low, "cluster_information_high": low + 0.5}
+        for step, low in ((10, 0.1), (20, 0.2))
+    ]
+    x, y = drawn(certainty_figure(records, 10))["spread of subheads"]
+    assert x == [1.0, 2.0, 2.0, 1.0]
+    assert y == [0.6, 0.7, 0.2, 0.1]
 
 
 def test_later_stages_are_marked():
@@ -86,8 +96,13 @@ def test_two_runs_side_by_side():
     figure = overlap_figure(found, ("0", "1 cats"), ("0", "1"))
     assert [list(row) for row in figure.data[0].z] == [[3, 1], [1, 3]]  # matched ones on the diagonal
     assert (list(figure.data[0].y), list(figure.data[0].x)) == (["0", "1 cats"], ["1", "0"])
-    assert moves_of(found) == {(0, 0): 1, (1, 1): 1}
-    assert moved_images(found, None, 5) == [(4, 0, 0), (8, 1, 1)]
-    assert moved_images(found, (1, 1), 5) == [(8, 1, 1)]
+    moves = moves_of(found)
+    assert [(move.before, move.after, move.ids.tolist()) for move in moves] == [(0, 0, [4]), (1, 1, [8])]
     same = compare_runs(ids, np.zeros(8, np.int64), ids, np.zeros(8, np.int64))
-    assert (moves_of(same), moved_images(same, None, 5)) == ({}, [])
+    assert moves_of(same) == ()
+
+
+def test_a_sample_of_moved_images_is_spread_over_all():
+    move = Move(0, 1, np.arange(100, 200))
+    assert move.sample(3).tolist() == [100, 149, 199]
+    assert move.sample(500).tolist() == list(range(100, 200))

@@ -16,11 +16,11 @@ from app.labelling.improving import (
     family_of,
     given_labels,
     job_of_parent,
-    moves_of,
     semi_arguments,
 )
 from app.labelling.items import Items, states_of
 from app.labelling.sources import Row, merged_names, of_cluster, of_selection, refilled, says_the_same, suggested
+from app.moves import moves_of
 from app.run_lines import RunLine
 from crlc.analysis.compare import compare_runs
 from crlc.analysis.map_settings import MapSettings

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from app.cluster_sizes import found_and_largest
-from app.run_view import stage_titles, view_of
+from app.run_view import epoch_of, first_look, stage_titles, unfinished_words, view_of
+from crlc.training.health import warnings_of
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 
@@ -77,9 +78,48 @@ def test_of_warnings_the_newest_word_counts():
     assert view_of(status("running", 20), records[:2], ONE_STAGE).warnings == ("few images", "one holds all")
 
 
+def test_what_to_try_is_said_in_the_words_of_the_page():
+    stalled, collapsed, dead = (
+        warnings_of(
+            {"cluster_information": information, "clusters": 10, "clusters_found": found, "largest_share": share}, 0.5
+        )
+        for information, found, share in ((0.01, 10, 0.1), (0.5, 10, 0.8), (0.5, 7, 0.2))
+    )
+    said = []
+    for (warning,) in (stalled, collapsed, dead):
+        records = [line("epoch", 10, 1.0, warnings=[warning.to_json()])]
+        said += view_of(status("running", 20), records, ONE_STAGE).warnings
+    assert said[0].startswith("Views of an image say almost nothing of each other's cluster (cluster information 0.01)")
+    assert said[1].startswith("One cluster holds 80% of the images. If the groups are not really that uneven")
+    assert said[2].startswith("3 of 10 clusters hold next to nothing. Next time: fewer Clusters")
+    for text, label in zip(said, ("Learning rate", "Entropy weight λ1", "Entropy weight λ1"), strict=True):
+        assert label in text
+        assert "--" not in text
+        assert "_" not in text
+
+
 def test_a_single_stage_needs_no_name():
     assert stage_titles(ONE_STAGE) == {"training": ""}
     assert list(stage_titles(TWO_STAGES).values()) == ["Stage 1 of 2: clusters", "Stage 2 of 2: fine-tuning"]
+
+
+def test_when_clusters_can_be_looked_at_first():
+    assert first_look(replace(TrainSettings(), epochs=60, evaluations=20).to_json()) == 3
+    assert first_look(replace(TrainSettings(), epochs=4, evaluations=20).to_json()) == 1
+    pretrained = replace(TrainSettings(), method="two-stage", pairs="neighbours", pretrain_epochs=50, epochs=50)
+    assert first_look(replace(pretrained, evaluations=10).to_json()) == 60  # only the second stage finds some
+    assert first_look(replace(pretrained, pretrain_epochs=7, epochs=1, evaluations=2).to_json()) == 8
+
+
+def test_a_result_on_its_way_says_what_it_is_of():
+    facts = {"step": 30, "images": 200, "of": 200}
+    assert epoch_of(facts, status("running", 40)) == 3
+    assert unfinished_words(facts, status("running", 40)) == (
+        "Not finished: clusters after epoch 3 of 10; training goes on"
+    )
+    assert unfinished_words({**facts, "of": 5000}, status("stopped", 40)) == (
+        "Not finished: clusters after epoch 3 of 10, a sample of 200 of 5,000 images; the Train page can resume it"
+    )
 
 
 def test_clusters_found_and_the_largest():

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from app.run_lines import labelled, run_lines
-from app.run_table import rows_of, together
+from app.run_table import COLUMNS, rows_of, together
 from crlc.workspace import Workspace
 from crlc.workspace.runs import Runs
 from tests.app.pages import page, run_ids, texts
@@ -27,6 +27,7 @@ def test_the_table_has_state_and_metrics(trained: Workspace):
     last = list(Runs(trained).open(lines[0].id).metrics())[-1]
     assert (rows[0]["State"], rows[0]["Epochs"], rows[0]["ACC"]) == ("finished", "2 of 2", last["acc"])
     assert rows[0]["Time"].endswith(" s")
+    assert list(rows[0]) == list(COLUMNS)  # each is explained
     assert together(lines, lines[1]) == [lines[1].id, lines[0].id]
     assert together(lines, None) == [lines[0].id, lines[1].id]
     assert together([], None) == []
@@ -83,6 +84,13 @@ def test_two_runs_are_compared_with_the_images_that_moved(trained: Workspace):
     assert numbers["Images in both"] == "200"
     assert numbers["Moved"] != "0 images"
     assert "/images/digits/" in texts(test)
+    largest = test.selectbox(key=f"moved-{first}-{second}").options[1]
+    from_to, count = largest.rsplit(": ", 1)
+    assert f"{count} moved" in texts(test)
+    before, after = from_to.split(" → ")
+    test.selectbox(key=f"moved-{first}-{second}").select_index(1).run()
+    assert f"was in {before}" in texts(test)
+    assert f"now in {after}" in texts(test)
     (trained.root / "runs" / first / "result.json").unlink()
     test.run()
     assert "has no result yet" in texts(test)

@@ -58,12 +58,13 @@ def test_the_example_is_presented_as_one(empty: Workspace):
 @pytest.mark.usefixtures("photos")
 def test_what_a_scan_found_is_shown(empty: Workspace):
     summary = empty.dataset("photos").summary()
-    assert facts_of(summary) == "3 images · 32 px · 1 unreadable · 1 exact copies"
+    assert facts_of(summary) == "3 images · 32 px · 1 unreadable · 1 exact copy"
     test = page("start")
     assert facts_of(summary) in texts(test)
     assert [one.label for one in test.expander] == [
-        "1 files could not be read",
-        "1 images are exact copies of another",
+        "More options",
+        "1 file could not be read",
+        "1 image is an exact copy of another",
     ]
     assert "1 x the file is empty" in texts(test)
     assert "/problems/photos" in texts(test)
@@ -101,6 +102,23 @@ def test_the_newest_is_first(empty: Workspace):
     assert recent_datasets(empty) == ["a", "c", "b"]
     empty.import_dataset(str(empty.root.parent / "b"))
     assert recent_datasets(empty) == ["b", "a", "c"]
+
+
+def test_options_of_an_import(empty: Workspace):
+    place = empty.root.parent / "sorted"
+    for number, name in enumerate(("cats", "dogs")):
+        save_pictures(place / name, 3, first_seed=10 * number)
+    test = page("start")
+    test.text_input[0].set_value(str(place))
+    test.number_input(key="import-size").set_value(16)
+    test.number_input(key="import-limit").set_value(4)
+    test.selectbox(key="import-classes").select("none")
+    next(one for one in test.button if one.label == "Import").click().run()
+    assert not test.exception
+    for work in imports_of(empty).values():
+        work.wait()
+    summary = empty.dataset("sorted").summary()
+    assert (summary.readable, summary.sizes, summary.classes) == (4, (16,), {})
 
 
 def test_try_the_digits_asks_for_a_training(empty: Workspace):

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from app.pages import PAGES
 from crlc.jobs.shared import queue_of
@@ -14,6 +15,17 @@ from crlc.workspace import Workspace
 from crlc.workspace.runs import Runs
 from tests.app.pages import page, run_ids, texts
 from tests.pictures import save_pictures
+
+TWO_PAGES = """
+import streamlit as st
+from app.components.sidebar import show_sidebar
+from app.pages import navigation
+from app.views import runs, train
+
+navigation()
+show_sidebar()
+(runs if st.session_state.get("page") == "runs" else train).render()
+"""
 
 
 @pytest.mark.usefixtures("empty")
@@ -73,6 +85,27 @@ def test_starting_puts_a_job_into_the_queue(trained: Workspace):
     assert test.subheader[0].value == "Waiting for the one before it"
     test.button(key="live-Cancel").click().run()
     assert queue_of(trained).jobs()[0].state == "cancelled"
+
+
+@pytest.mark.usefixtures("trained")
+def test_the_boxes_keep_their_content_while_another_page_is_looked_at():
+    test = AppTest.from_string(TWO_PAGES, default_timeout=60).run()
+    test.number_input(key="train-clusters-digits").set_value(5)
+    test.segmented_control(key="train-preset").select("best")
+    test.number_input(key="train-set-epochs").set_value(3)
+    test.selectbox(key="train-set-critic").select("dot")
+    test.text_area(key="train-others").set_value("clip_norm=5").run()
+    command = "crlc train digits --clusters 5 --preset best --epochs 3 --critic dot --set clip_norm=5"
+    assert test.code[0].value == command
+    test.session_state["page"] = "runs"
+    assert test.run().title[0].value == "Runs"
+    test.session_state["page"] = "train"
+    assert test.run().code[0].value == command
+    assert "Set otherwise than the preset: epochs 3 · critic dot · clip norm 5" in texts(test)
+    test.button(key="reset-settings").click().run()
+    assert not test.exception
+    assert test.code[0].value == "crlc train digits --clusters 5 --preset best"
+    assert "Set otherwise" not in texts(test)
 
 
 @pytest.mark.usefixtures("trained")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from app.training_form import TrainForm, known_settings, problem_with, read_assignments, settings_help
+from app.field_help import field_help
+from app.training_form import TrainForm, known_settings, problem_with, read_assignments
 from crlc.cli.main import build_parser
+from crlc.config import ImportOptions
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 
 
 def test_every_setting_has_its_one_line_of_help():
-    assert list(settings_help()) == [field.name for field in fields(TrainSettings)]
-    assert settings_help()["clusters"] == "Number of clusters C, at least 2."
-    assert all(text and "\n" not in text for text in settings_help().values())
+    for settings in (TrainSettings, ImportOptions):
+        assert list(field_help(settings)) == [field.name for field in fields(settings)]
+        assert all(text and "\n" not in text for text in field_help(settings).values())
+    assert field_help(TrainSettings)["clusters"] == "Number of clusters C, at least 2."
     assert known_settings()["critic"].choices[0] == "log-dot"
     assert known_settings()["learning_rate"].label == "Learning rate"
 
@@ -27,6 +30,13 @@ def test_the_arguments_are_understood():
     assert options.set == ["temperature=0.2", "frozen=true"]
     assert TrainForm("digits").arguments() == ["digits", "--preset", "quick"]
     assert TrainForm("my set", changes={"seed": 1}).command() == "crlc train 'my set' --preset quick --seed 1"
+
+
+def test_what_is_set_otherwise_than_the_preset():
+    assert TrainForm("digits", 7, "best").deviations(("quick", "best")) == []
+    form = TrainForm("digits", None, "paper-cifar10", "two-stage", "cpu", {"batch_size": 64})
+    wanted = ["preset paper-cifar10", "method two-stage", "compute on cpu", "batch size 64"]
+    assert form.deviations(("quick", "best")) == wanted
 
 
 def test_settings_written_as_text():

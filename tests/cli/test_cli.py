@@ -15,6 +15,8 @@ from crlc.cli.main import COMMANDS, build_parser
 from crlc.cli.output import describe, duration, megabytes, table
 from crlc.progress import Progress
 from crlc.workspace import Workspace
+from crlc.workspace.runs import Runs
+from tests.app.tiny_run import tiny_dataset, tiny_run
 from tests.conftest import ROOT
 from tests.hostile import PNG
 from tests.pictures import save_pictures
@@ -135,7 +137,7 @@ def test_a_whole_story_for_programs(crlc, tmp_path: Path):
     assert crlc("dataset", "set", "--json").json["sizes"] == [32]
     (tmp_path / "set").rename(tmp_path / "moved")
     assert crlc("relink", "set", tmp_path / "moved", "--json").json["found"] == 5
-    assert crlc("remove", "set", "--yes", "--json").json == {"removed": "set"}
+    assert crlc("remove", "set", "--yes", "--json").json == {"removed": "set", "runs_removed": [], "runs_left": []}
 
 
 def test_json_is_the_only_thing_on_stdout(start_crlc, tmp_path: Path):
@@ -179,6 +181,27 @@ def test_removing_asks_and_takes_no_for_an_answer(crlc, tmp_path: Path, workspac
     monkeypatch.setattr(sys, "stdin", terminal)
     assert "Nothing was removed" in crlc("remove", "set").out
     assert workspace.dataset_names() == ["set"]
+
+
+def test_removing_says_what_runs_there_are_and_takes_them_along_if_asked(
+    crlc, tmp_path: Path, workspace: Workspace, monkeypatch
+):
+    import io
+
+    tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    terminal = io.StringIO("n\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert "It has 1 run: tiny-run." in crlc("remove", "set").err
+    left = crlc("remove", "set", "--yes")
+    assert "Its 1 run stayed, and cannot be opened without it: tiny-run." in left.out
+    assert "--with-runs would have done both" in left.out
+    crlc("import", tmp_path / "set")
+    assert crlc("remove", "set", "--with-runs", "--yes", "--json").json["runs_removed"] == []  # those of another set
+    tiny_run(workspace, workspace.import_dataset(str(tmp_path / "set"))[0])
+    removed = crlc("remove", "set", "--with-runs", "--yes")
+    assert "Removed set and its 1 run. The originals are untouched." in removed.out
+    assert (workspace.dataset_names(), Runs(workspace).ids()) == ([], [])
 
 
 def test_a_file_that_cannot_be_written_is_said(crlc, tmp_path: Path):
@@ -248,6 +271,7 @@ def test_doctor_says_how_to_get_what_is_missing(crlc, monkeypatch: pytest.Monkey
         (Progress("Listing", 1200, None, 3400.0), "Listing  1,200  3,400 images/s"),
         (Progress("Decoding", 500, 2000, 100.0), "Decoding   25%  500/2,000  100 images/s  15 s left"),
         (Progress("Decoding", 2000, 2000, 100.0, finished=True), "Decoding  100%  2,000/2,000  100 images/s"),
+        (Progress("UMAP", 50, 200, 2.5, unit="rounds"), "UMAP   25%  50/200  2.5 rounds/s  1 min 0 s left"),
     ],
 )
 def test_progress_in_words(progress: Progress, text: str):
