@@ -259,9 +259,9 @@ def preview(workspace: Workspace, run: RunFolder, one: Format, options: ExportOp
         CrlcError: there is nothing to be had.
     """
     dataset = Runs(workspace).dataset_of(run.description(), unchanged=False)
-    operation = annotations_of(dataset).refresh().operation
     if one.key == "labels":
-        return _labels_preview(dataset, operation)
+        return labels_preview(dataset)
+    operation = annotations_of(dataset).refresh().operation
     state = (read_result(run).facts["folder"], operation, dataset.version, has_map(run, options.map))
     if one.key == "folders":
         return _folders_preview(workspace.root, run.path, dataset, state)
@@ -305,6 +305,11 @@ def _folders_preview(root: Path, run: Path, dataset: ImageDataset, state: tuple[
         for number in np.flatnonzero(counts).tolist()
     ]
     return Preview(rows, len(rows))
+
+
+def labels_preview(dataset: ImageDataset) -> Preview:
+    """The first labels of a data set, which needs no run."""
+    return _labels_preview(dataset, annotations_of(dataset).refresh().operation)
 
 
 @lru_cache(maxsize=32)

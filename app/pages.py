@@ -24,15 +24,18 @@ class PageEntry:
     icon: str
     """Of Material Symbols."""
 
+    purpose: str
+    """What a person does there, in one line beside the title."""
+
 
 PAGES = (
-    PageEntry("start", "Start", "add_photo_alternate"),
-    PageEntry("train", "Train", "model_training"),
-    PageEntry("explore", "Explore", "bubble_chart"),
-    PageEntry("clusters", "Clusters", "category"),
-    PageEntry("label", "Label", "label"),
-    PageEntry("runs", "Runs", "stacked_line_chart"),
-    PageEntry("export", "Export", "ios_share"),
+    PageEntry("start", "Start", "add_photo_alternate", "Find the groups in a folder of images nobody has labelled."),
+    PageEntry("train", "Train", "model_training", "Find groups in the images, and watch how it goes."),
+    PageEntry("explore", "Explore", "bubble_chart", "See which images are alike, and choose some."),
+    PageEntry("clusters", "Clusters", "category", "Look into the groups, name and correct them."),
+    PageEntry("label", "Label", "label", "Say what some images are; the next run learns it."),
+    PageEntry("runs", "Runs", "stacked_line_chart", "Compare trainings, and choose which one to look at."),
+    PageEntry("export", "Export", "ios_share", "Take the result away as a file, folders or a page."),
 )
 
 
@@ -40,6 +43,11 @@ def navigation() -> st.Page:
     """Show the list of pages; returns the one to run now."""
     st.logo(str(WORDMARK), size="large", icon_image=str(ICON))
     return st.navigation([_page(entry) for entry in PAGES])
+
+
+def entry_of(name: str) -> PageEntry:
+    """The page of that name."""
+    return next(entry for entry in PAGES if entry.name == name)
 
 
 def has_page(name: str) -> bool:
@@ -56,7 +64,7 @@ def link_to(name: str, label: str, help: str | None = None) -> None:
 
 def go_to(name: str) -> None:
     """Leave for another page."""
-    st.switch_page(next(_page(entry) for entry in PAGES if entry.name == name))
+    st.switch_page(_page(entry_of(name)))
 
 
 def _page(entry: PageEntry) -> st.Page:

@@ -1,9 +1,8 @@
-"""Our own routes: images by data set and id, lists to keep. No path ever comes from the browser."""
+"""All our own routes, and those of lists to keep. No path ever comes from the browser."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from io import StringIO
 from typing import TextIO
 
@@ -11,44 +10,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.exploring.opened import annotations_of
 from app.export_routes import EXPORT_ROUTES, attachment
+from app.gallery_routes import GALLERY_ROUTES
+from app.image_routes import HEADERS, serve_image
 from app.map_routes import MAP_ROUTES
 from crlc.data.dataset import ImageDataset
-from crlc.data.thumbnails import thumbnail
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
-
-_SIDES = range(16, 2049)
-_HEADERS = {
-    "Cache-Control": "private, max-age=86400, immutable",  # the page's URLs carry the content's hash
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "X-Content-Type-Options": "nosniff",
-}
-
-
-def image_url(dataset: str, image_id: int, content_hash: str, side: int) -> str:
-    """Where the browser finds one image, for ever: other content has another address."""
-    return f"/images/{dataset}/{image_id}?side={side}&v={content_hash[:12]}"
-
-
-def serve_image(request: Request) -> Response:
-    """One image of a known data set, its longer side at most as asked for."""
-    side = request.query_params.get("side", "256")
-    if not side.isdigit() or int(side) not in _SIDES:
-        return PlainTextResponse(f"side must be from {_SIDES.start} to {_SIDES.stop - 1}", 400)
-    try:
-        dataset = Workspace().dataset(request.path_params["dataset"])
-        dataset = _reader(dataset, dataset.version)
-        picture = thumbnail(dataset, request.path_params["image_id"], int(side))
-    except CrlcError as error:
-        return PlainTextResponse(str(error), 404)
-    return Response(picture.content, media_type=picture.media_type, headers=_HEADERS)
-
-
-@lru_cache(maxsize=16)
-def _reader(dataset: ImageDataset, _: int) -> ImageDataset:
-    """The first of all equal readers, so that an archive's directory is read once and not per image."""
-    return dataset
+from crlc.workspace.label_table import write_labels
 
 
 def problems_url(dataset: str) -> str:
@@ -61,6 +31,11 @@ def duplicates_url(dataset: str) -> str:
     return f"/duplicates/{dataset}"
 
 
+def labels_url(dataset: str) -> str:
+    """Where the browser finds what people said of a data set's images."""
+    return f"/labels/{dataset}"
+
+
 def serve_problems(request: Request) -> Response:
     """The unreadable files of a known data set with their reasons, as a CSV file to keep."""
     return _list(request, "problems", ImageDataset.write_problems)
@@ -71,6 +46,15 @@ def serve_duplicates(request: Request) -> Response:
     return _list(request, "duplicates", ImageDataset.write_duplicates)
 
 
+def serve_labels(request: Request) -> Response:
+    """What people said of the images of a known data set, as a CSV file to keep; no run is needed."""
+    return _list(request, "labels", _write_labels)
+
+
+def _write_labels(dataset: ImageDataset, stream: TextIO) -> int:
+    return write_labels(dataset, annotations_of(dataset).refresh(), stream)
+
+
 def _list(request: Request, what: str, write: Callable[[ImageDataset, TextIO], int]) -> Response:
     stream = StringIO(newline="")
     try:
@@ -78,14 +62,16 @@ def _list(request: Request, what: str, write: Callable[[ImageDataset, TextIO], i
         write(dataset, stream)
     except CrlcError as error:
         return PlainTextResponse(str(error), 404)
-    headers = {**_HEADERS, "Cache-Control": "no-store", "Content-Disposition": attachment(f"{dataset.name}-{what}.csv")}
+    headers = {**HEADERS, "Cache-Control": "no-store", "Content-Disposition": attachment(f"{dataset.name}-{what}.csv")}
     return Response(stream.getvalue(), media_type="text/csv", headers=headers)
 
 
 ROUTES = [
     *MAP_ROUTES,
     *EXPORT_ROUTES,
+    *GALLERY_ROUTES,
     Route("/images/{dataset}/{image_id:int}", serve_image),
     Route("/problems/{dataset}", serve_problems),
     Route("/duplicates/{dataset}", serve_duplicates),
+    Route("/labels/{dataset}", serve_labels),
 ]

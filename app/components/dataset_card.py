@@ -12,9 +12,10 @@ from app.components.first_map import show_first_map
 from app.components.originals import show_missing_originals
 from app.components.plain import show_caption, show_error, show_text
 from app.exploring.opened import forget_dataset
+from app.image_routes import image_url
 from app.importing import begin_import
 from app.pages import go_to
-from app.routes import duplicates_url, image_url, problems_url
+from app.routes import duplicates_url, problems_url
 from app.state.imports import note_begun
 from app.state.selection import choose
 from crlc.data.dataset import DatasetSummary, ImageDataset

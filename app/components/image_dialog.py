@@ -12,20 +12,18 @@ from app.components.facts import Fact, show_facts
 from app.components.image_grid import image_grid
 from app.components.plain import show_caption, show_error, show_text
 from app.components.scatter_map import Focus, Marked, scatter_map
-from app.components.tiles import tiles_of
+from app.components.tiles import pictures_url, tiles_of
 from app.exploring.colouring import colouring
 from app.exploring.subject import Subject
-from app.figures.colours import colour_of
-from app.routes import image_url
+from app.image_routes import image_url
 from app.state.exploring import choose, close_image, exploring, open_image, show_on_map
+from crlc.data.thumbnails import is_tiny
 from crlc.errors import CrlcError
 from crlc.names import printable
 
 _NEIGHBOURS = 12
 _MORE = 60
 _LARGE = 900
-_SMALL = 96
-"""Images up to here are enlarged without blurring: a pixel stays a pixel."""
 
 
 def show_opened(subject: Subject, method: str | None, go_to_map: Callable[[], object] = st.rerun) -> None:
@@ -59,15 +57,16 @@ def _show(subject: Subject, row: int, method: str | None, go_to_map: Callable[[]
     record = subject.dataset.record(int(subject.ids[row]))
     left, right = st.columns([3, 2], gap="medium")
     with left:
-        small = max(record.width or 0, record.height or 0) < _SMALL
         st.html(
             f"<img src='{escape(image_url(subject.dataset.name, record.id, record.hash or '', _LARGE))}' alt='' "
             "style='display:block;width:100%;height:340px;object-fit:contain;border-radius:6px;background:#8881;"
-            f"image-rendering:{'pixelated' if small else 'auto'}'>"
+            f"image-rendering:{'pixelated' if is_tiny(record) else 'auto'}'>"
         )
     with right:
         show_text(printable(record.path))
-        show_facts(_facts(subject, row, (record.width, record.height)), colour=colour_of(int(subject.clusters[row])))
+        show_facts(
+            _facts(subject, row, (record.width, record.height)), colour=subject.colour_of(int(subject.clusters[row]))
+        )
         if method is not None:
             scatter_map(
                 subject,
@@ -110,7 +109,8 @@ def _show_neighbours(subject: Subject, row: int) -> None:
     meaning += "" if subject.confidence is None else ", p: how sure the run is of its cluster (at most 1)"
     meaning += ". Green frame: same class; red, dashed: another class." if has_classes else "."
     show_caption(meaning)
-    image_grid(tiles_of(subject, near.rows, caption, mark), key="gallery-neighbours", columns=6, opened=open_image)
+    tiles = tiles_of(subject, near.rows, caption, mark)
+    image_grid(tiles, pictures_url(subject, tiles), key="gallery-neighbours", columns=6, opened=open_image)
 
 
 def _facts(subject: Subject, row: int, size: tuple[int | None, int | None]) -> list[Fact]:

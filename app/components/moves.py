@@ -8,7 +8,6 @@ import streamlit as st
 from app.components.facts import Fact, show_facts
 from app.components.tiles import thumbnails
 from app.exploring.subject import RunSubject
-from app.figures.colours import colour_of
 from app.moves import Move
 
 MOVED = 8
@@ -32,12 +31,12 @@ def show_move(before: RunSubject, after: RunSubject, move: Move, *, most: int = 
     with st.container(border=True):
         titles = st.columns([_EXAMPLES, MOVED, _EXAMPLES], gap="medium")
         with titles[0]:
-            show_facts([], f"was in {before.cluster_text(move.before)}", colour_of(move.before))
+            show_facts([], f"was in {before.cluster_text(move.before)}", before.colour_of(move.before))
         with titles[1]:
             said = f"{count:,} image{'' if count == 1 else 's'} moved{some}"
             show_facts([Fact(said, "Left and right of them: what the two runs are most sure of in these clusters.")])
         with titles[2]:
-            show_facts([], f"now in {after.cluster_text(move.after)}", colour_of(move.after))
+            show_facts([], f"now in {after.cluster_text(move.after)}", after.colour_of(move.after))
         left, middle, right = st.columns([_EXAMPLES, MOVED, _EXAMPLES], gap="medium")
         left.html(thumbnails(before, _surest(before, move.before), columns=_EXAMPLES))
         middle.html(thumbnails(after, after.rows_of(shown), columns=MOVED))

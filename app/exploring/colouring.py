@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +64,7 @@ def colouring(subject: Subject, by: str, report: ProgressCallback = no_progress)
     if by not in colours_of(subject):
         raise NotFoundError(f"{subject.name} cannot be coloured by {by!r}. Choose one of: {', '.join(COLOURS)}.")
     if by == "cluster":
-        return _categories(subject.clusters, subject.cluster_text)
+        return _categories(subject.clusters, subject.cluster_text, colour=subject.colour_of)
     if by == "label":
         names = subject.curation.label_names
         return _categories(subject.curation.label_numbers(subject.ids), lambda number: names[number], "not labelled")
@@ -78,7 +79,12 @@ def colouring(subject: Subject, by: str, report: ProgressCallback = no_progress)
     return _continuous(subject.quality(report).images.neighbour_agreement, "agreement")
 
 
-def _categories(numbers: NDArray[np.int64], text: Any, without: str = "") -> Colouring:
+def _categories(
+    numbers: NDArray[np.int64],
+    text: Callable[[int], str],
+    without: str = "",
+    colour: Callable[[int], str] = colour_of,
+) -> Colouring:
     values = np.where(numbers < 0, NO_VALUE, np.minimum(numbers, _HIGHEST)).astype(np.uint16)
     there, counts = np.unique(numbers, return_counts=True)
     entries = [
@@ -86,7 +92,7 @@ def _categories(numbers: NDArray[np.int64], text: Any, without: str = "") -> Col
             "value": NO_VALUE if number < 0 else min(number, _HIGHEST),
             "text": without if number < 0 else printable(text(number)),
             "count": count,
-            "colour": UNKNOWN if number < 0 else colour_of(number),
+            "colour": UNKNOWN if number < 0 else colour(number),
         }
         for number, count in zip(there.tolist(), counts.tolist(), strict=True)
     ]

@@ -13,6 +13,7 @@ from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.run_analysis import RunAnalysis
+from crlc.workspace.run_colours import colour_slots
 from crlc.workspace.run_files import read_result
 from crlc.workspace.runs import Runs
 
@@ -70,8 +71,9 @@ def open_run(workspace: Workspace, run: RunFolder) -> RunSubject:
         key = f"{run.path} {_looked_at(before, facts)['folder']} {state}"
         if before is None or before[0] != key:
             key = f"{run.path} {facts['folder']} {state}"
+            analysis = RunAnalysis(run, dataset, curation)
             previous = before[1] if before is not None and isinstance(before[1], RunSubject) else None
-            _remember(place, key, RunSubject(RunAnalysis(run, dataset, curation), key, previous))
+            _remember(place, key, RunSubject(analysis, key, colour_slots(workspace, run), previous))
         _subjects.move_to_end(place)
         subject = _subjects[place][1]
         assert isinstance(subject, RunSubject)

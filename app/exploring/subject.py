@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from app.exploring.background import Work
 from app.exploring.choosing import spread
+from app.figures.colours import colour_of
+from crlc.analysis.colour_slots import extended_slots, first_slots
 from crlc.analysis.map_process import MapProcess
 from crlc.analysis.map_settings import MapSettings, map_file, read_map
 from crlc.analysis.nearest import exact_search
@@ -67,6 +69,8 @@ class Subject(ABC):
     """How sure the run is; none before training."""
 
     names: Mapping[int, str]
+    _colours: tuple[int, ...]
+    """The number of the colour of each cluster."""
 
     def __init__(self, key: str) -> None:
         """Take what tells states apart."""
@@ -105,6 +109,10 @@ class Subject(ABC):
     def cluster_text(self, number: int) -> str:
         """What a cluster is called: its number, and its name if it has one."""
         return f"{number} {self.names[number]}" if number in self.names else f"cluster {number}"
+
+    def colour_of(self, number: int) -> str:
+        """The colour of a cluster: on every page, and in every run for what is the same cluster."""
+        return colour_of(self._colours[number] if number >= 0 else number)
 
     def row_of(self, image_id: int) -> int:
         """Where an image stands.
@@ -171,9 +179,19 @@ class RunSubject(Subject):
     kind = "runs"
     is_provisional = False
 
-    def __init__(self, analysis: RunAnalysis, key: str, before: RunSubject | None = None) -> None:
-        """Take the analysis; what is known of the state before and still true is not computed again."""
+    def __init__(
+        self, analysis: RunAnalysis, key: str, slots: tuple[int, ...], before: RunSubject | None = None
+    ) -> None:
+        """Take the analysis.
+
+        Args:
+            analysis: of the run.
+            key: tells states apart.
+            slots: the number of the colour of each cluster of the result.
+            before: the state before: what is known of it and still true is not computed again.
+        """
         super().__init__(key)
+        self._colours = extended_slots(slots, max(analysis.edited.numbers, default=-1) + 1)
         self.analysis = analysis
         self.name, self.dataset, self.curation = analysis.run.id, analysis.dataset, analysis.curation
         self.ids, self.clusters, self.confidence = analysis.ids, analysis.clusters, analysis.confidence
@@ -272,6 +290,7 @@ class DatasetSubject(Subject):
         self._kept = np.flatnonzero(~curation.is_excluded(exploration.ids))
         self.ids, self.clusters = exploration.ids[self._kept], exploration.clusters[self._kept]
         self.names = {}
+        self._colours = first_slots(int(self.clusters.max(initial=-1)) + 1)
 
     @property
     def _source(self) -> str:

@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.exploring.subject import Subject
-from app.figures.colours import colour_of
-from app.routes import image_url
+from app.image_routes import image_url
 from crlc.data.manifest import ImageRecord
+from crlc.data.thumbnails import is_tiny
 from crlc.names import printable
 from crlc.workspace.curation import Curation
 from crlc.workspace.image_lookup import records_of
 
 NEAR, TYPICAL = 6, 6
 _LARGE, _SMALL_SIDE = 720, 120
-_SMALL = 96
-"""Images up to here are enlarged without blurring: a pixel stays a pixel."""
 
 Item = dict[str, Any]
 Rows = NDArray[np.int64]
@@ -68,7 +66,7 @@ class Items:
             "id": record.id,
             "large": image_url(subject.dataset.name, record.id, record.hash or "", _LARGE),
             "src": self._address(record),
-            "small": max(record.width or 0, record.height or 0) < _SMALL,
+            "small": is_tiny(record),
             "title": printable(record.path),
             "cluster": cluster,
             "sure": sure,
@@ -84,7 +82,7 @@ class Items:
         return {
             "text": subject.cluster_text(number),
             "name": subject.names.get(number),
-            "colour": colour_of(number),
+            "colour": subject.colour_of(number),
             "typical": list(filter(None, (self._tile(records, int(row), "") for row in typical))),
         }
 
@@ -98,7 +96,7 @@ class Items:
             "src": self._address(record),
             "title": f"{printable(record.path)} · {self._subject.cluster_text(cluster)}",
             "caption": caption,
-            "colour": colour_of(cluster),
+            "colour": self._subject.colour_of(cluster),
         }
 
     def _address(self, record: ImageRecord) -> str:

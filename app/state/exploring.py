@@ -47,10 +47,14 @@ class Exploring:
     """The cluster that is open on Clusters."""
 
     merging: list[int] = field(default_factory=list)
+    """The clusters that are ticked."""
+
     saved: str | None = None
     """What was written last; set only after it is on the disk."""
 
     problem: str | None = None
+    has_news: bool = False
+    """Whether a part that runs by itself changed something that the whole page shows."""
 
 
 def exploring(kind: str = "", name: str = "") -> Exploring:
@@ -101,6 +105,11 @@ def open_cluster(cluster: int | None) -> None:
     state.pages.clear()
 
 
+def tick_cluster(cluster: int) -> None:
+    """Tick a cluster for merging, or take the tick away."""
+    exploring().merging = sorted({cluster} ^ set(exploring().merging))
+
+
 def pick(ids: Sequence[int]) -> None:
     """Pick images for what is done next."""
     exploring().picks = list(ids)
@@ -114,6 +123,18 @@ def clear_picks() -> None:
 def turn_page(name: str, to: int) -> None:
     """Go to another page of a gallery."""
     exploring().pages[name] = to
+
+
+def leave_news() -> None:
+    """From a part that runs by itself: the whole page is to run again."""
+    exploring().has_news = True
+
+
+def take_news() -> bool:
+    """Whether there is such a wish; it is said once."""
+    state = exploring()
+    state.has_news, had = False, state.has_news
+    return had
 
 
 def box(key: str) -> Any:

@@ -10,16 +10,15 @@ from app.components.bulk_label import show_label_popover
 from app.components.editing import merge, move, rename, show_history, split
 from app.components.facts import Fact, show_facts
 from app.components.image_dialog import show_opened
-from app.components.plain import show_caption, show_error, show_text
+from app.components.plain import show_error
 from app.components.subjects import subject_of_page
 from app.components.suggested import show_suggestions
 from app.components.tiles import paged_gallery, thumbnails
 from app.components.waiting import need_quality
 from app.exploring.subject import METHODS, RunSubject, Subject
-from app.figures.colours import colour_of
 from app.figures.confusion import confusion_figure
 from app.pages import go_to
-from app.state.exploring import box, exploring, fill_box, open_cluster, remembered, turn_page
+from app.state.exploring import box, exploring, fill_box, open_cluster, remembered, tick_cluster, turn_page
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -27,12 +26,13 @@ _CARDS = 12
 _COLUMNS = 3
 _TYPICAL = 6
 _MOST_PARTS = 8
+_FEWEST_MERGED = 2
 _SORTS = ("number", "size", "least sure first", "most mixed first")
 
 
 def render() -> None:
     """The page."""
-    subject = subject_of_page(Workspace(), "Clusters")
+    subject = subject_of_page(Workspace(), "clusters")
     if subject is None:
         return
     state = exploring(subject.kind, subject.name)
@@ -65,8 +65,12 @@ def _show_all(subject: RunSubject) -> None:
         ["Clusters", "Suggestions", *(["Against the classes"] if subject.classes is not None else [])]
     )
     with cards:
-        _show_merging(subject)
-        _show_cards(subject, _numbers(subject))
+        sorting, merging = st.columns([3, 1], vertical_alignment="center")
+        with sorting:
+            numbers = _numbers(subject)
+        with merging:
+            _show_merging(subject)
+        _show_cards(subject, numbers)
     with suggestions:
         show_suggestions(subject)
     for tab in more:
@@ -101,20 +105,19 @@ def _numbers(subject: Subject) -> list[int]:
 
 
 def _show_merging(subject: RunSubject) -> None:
-    """What to do with the clusters that are ticked."""
-    ticked = [number for number in subject.numbers if box(f"tick-{number}")]
-    if len(ticked) < 2:  # noqa: PLR2004
-        return
-    names = ", ".join(map(subject.cluster_text, ticked))
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        show_text(f"Ticked: {names}")
-        st.button(f"Merge {len(ticked)} clusters", type="primary", on_click=_merge_ticked, args=(subject, ticked))
-
-
-def _merge_ticked(subject: RunSubject, ticked: list[int]) -> None:
-    merge(subject, ticked)
-    for number in ticked:
-        fill_box(f"tick-{number}", False)
+    """The button for the clusters that are ticked; always there, so that nothing moves when some are."""
+    ticked = [number for number in subject.numbers if number in exploring().merging]
+    is_enough = len(ticked) >= _FEWEST_MERGED
+    st.button(
+        f"Merge {len(ticked)} clusters" if is_enough else "Merge ticked",
+        type="primary" if is_enough else "secondary",
+        disabled=not is_enough,
+        on_click=merge,
+        args=(subject, ticked),
+        width="stretch",
+        key="merge-ticked",
+        help=", ".join(map(subject.cluster_text, ticked)) if is_enough else "Tick two or more clusters below.",
+    )
 
 
 def _show_cards(subject: Subject, numbers: list[int]) -> None:
@@ -133,13 +136,23 @@ def _show_cards(subject: Subject, numbers: list[int]) -> None:
 
 def _show_card(subject: Subject, number: int) -> None:
     rows = np.flatnonzero(subject.clusters == number)
-    show_facts(facts_of(subject, number), subject.cluster_text(number), colour_of(number))
+    show_facts(facts_of(subject, number), subject.cluster_text(number), subject.colour_of(number))
     st.html(thumbnails(subject, subject.ordered(rows, "most typical")[:_TYPICAL], columns=_COLUMNS))
     if not isinstance(subject, RunSubject):
         return
     _show_name_box(subject, number)
-    tick, button = st.columns([1, 1], vertical_alignment="center")
-    tick.checkbox("Merge", key=f"tick-{number}", help="Tick two or more, then merge them.")
+    tick, button = st.columns(2)
+    # A button: the browser fetches checkboxes late, and shows a grey box until then.
+    is_ticked = number in exploring().merging
+    tick.button(
+        "Merge",
+        key=f"tick-{number}",
+        icon=f":material/{'check_box' if is_ticked else 'check_box_outline_blank'}:",
+        on_click=tick_cluster,
+        args=(number,),
+        width="stretch",
+        help="Tick two or more, then merge them with the button above.",
+    )
     button.button("Open", key=f"open-{number}", on_click=open_cluster, args=(number,), width="stretch")
 
 
@@ -189,7 +202,7 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
     back, title = st.columns([1, 6], vertical_alignment="center")
     back.button("All clusters", icon=":material/arrow_back:", on_click=open_cluster, args=(None,))
     with title:
-        show_facts(facts_of(subject, number), subject.cluster_text(number), colour_of(number))
+        show_facts(facts_of(subject, number), subject.cluster_text(number), subject.colour_of(number))
     rows = np.flatnonzero(subject.clusters == number)
     with st.container(border=True):
         naming, merging, splitting = st.columns(3, vertical_alignment="bottom")
@@ -201,7 +214,15 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
             _show_split(subject, number, len(rows))
     orders = subject.orders()
     remembered("cluster-order", orders[0], orders)
-    order = st.segmented_control("Order", orders, key="cluster-order", required=True, label_visibility="collapsed")
+    order = st.segmented_control(
+        "Order",
+        orders,
+        key="cluster-order",
+        required=True,
+        label_visibility="collapsed",
+        on_change=turn_page,
+        args=("cluster", 0),
+    )
     _show_moving(subject, number)
     paged_gallery(subject, subject.ordered(rows, order or orders[0]), name="cluster", columns=10, picking=True)
 
@@ -237,18 +258,27 @@ def _show_split(subject: RunSubject, number: int, size: int) -> None:
 
 
 def _show_moving(subject: RunSubject, number: int) -> None:
-    picks = exploring().picks
-    others = _others(subject, number)
-    if not picks or not others:
-        show_caption(
-            "Pick images with the box in their corner (Ctrl and click, Shift and click) to move them elsewhere."
-        )
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    """What to do with the images that are picked; always there, so that they stay under the mouse while picking."""
+    picks, others = exploring().picks, _others(subject, number)
+    with st.container(horizontal=True, vertical_alignment="center"):
         target = st.selectbox(
-            f"Move {len(picks):,} picked to", others, format_func=subject.cluster_text, width=280, key="move-target"
+            "Where to move them",
+            others,
+            format_func=lambda other: f"to {subject.cluster_text(other)}",
+            width=220,
+            key="move-target",
+            label_visibility="collapsed",
+            disabled=not others,
         )
-        st.button("Move", type="primary", on_click=move, args=(subject, picks, target))
+        st.button(
+            f"Move {len(picks):,} picked",
+            key="move-picked",
+            type="primary" if picks else "secondary",
+            on_click=move,
+            args=(subject, picks, target),
+            disabled=not picks or not others,
+            help="Pick images with the box in their corner; Ctrl and click, or Shift and click for all up to there.",
+        )
         show_label_popover(subject, picks, f"picked in {subject.cluster_text(number)}", key="cluster-label")
 
 

@@ -20,7 +20,7 @@ from app.exploring.background import begin, work
 from app.exploring.choosing import OUTCOMES, inside_polygon, outcome_mask
 from app.exploring.colouring import Colouring, colouring, colours_of
 from app.exploring.subject import METHODS, RunSubject, Subject
-from app.state.exploring import box, choose, clear_choice, exploring, open_image, remembered
+from app.state.exploring import box, choose, clear_choice, exploring, open_image, remembered, turn_page
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError
 from crlc.names import printable
@@ -30,6 +30,9 @@ from crlc.workspace.image_lookup import search_paths
 _AT_ONCE = 20_000
 """Up to that many images a map is begun without asking: it takes a minute at most."""
 
+_GALLERY_HEIGHT = 500
+"""Beside the map: the images scroll, the map stays in sight."""
+
 _ANY = -1
 _NEEDS_QUALITY = ("most typical", "odd")
 Mask = NDArray[np.bool_]
@@ -37,7 +40,7 @@ Mask = NDArray[np.bool_]
 
 def render() -> None:
     """The page."""
-    subject = subject_of_page(Workspace(), "Explore")
+    subject = subject_of_page(Workspace(), "explore")
     if subject is None:
         return
     exploring(subject.kind, subject.name)
@@ -242,10 +245,12 @@ def _show_gallery(subject: Subject, visible: Mask) -> None:
             key="explore-order",
             required=True,
             label_visibility="collapsed",
+            on_change=turn_page,
+            args=("explore", 0),
             help="Sure: by confidence. Typical: in the dense middle of its cluster. Odd: far from all others.",
         )
         rows = subject.ordered(rows, order or orders[0])
-    paged_gallery(subject, rows, name="explore", columns=4)
+    paged_gallery(subject, rows, name="explore", columns=4, height=_GALLERY_HEIGHT)
 
 
 def _show_moving(subject: RunSubject, ids: NDArray[np.int64]) -> None:

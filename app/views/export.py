@@ -10,6 +10,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.components.download import download
+from app.components.heading import show_heading
 from app.components.plain import show_caption, show_done, show_error
 from app.components.waiting import watch
 from app.exploring.background import Work, begin, dismiss, work
@@ -22,16 +23,19 @@ from app.exporting import (
     WITH_MAP,
     ExportOptions,
     Format,
+    Preview,
     destination,
     file_name,
     has_map,
+    labels_preview,
     pictures_on_page,
     preview,
     write_export,
     write_folders,
 )
 from app.pages import has_page, link_to
-from app.state.chosen import chosen_run
+from app.routes import labels_url
+from app.state.chosen import chosen_dataset, chosen_run
 from app.state.exploring import remembered
 from app.state.imports import note_begun, was_begun
 from app.state.selection import selection
@@ -49,16 +53,18 @@ _EXAMPLE_PLACE = os.path.join(os.path.expanduser("~"), "sorted")
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    st.title("Export")
+    show_heading("export")
     try:
         run = chosen_run(workspace)
         if run is None:
             _say_what_to_do()
+            _offer_labels(workspace)
             return
         has_map(run, None)  # whether there is a result at all
     except NotFoundError as error:
         show_caption(str(error))
         link_to("train", "Go to Train")
+        _offer_labels(workspace)
         return
     except CrlcError as error:
         show_error(str(error))
@@ -87,6 +93,21 @@ def _say_what_to_do() -> None:
         return
     st.info("No run is chosen. Choose one in the sidebar, or train one: its clusters are what is exported.")
     link_to("train", "Go to Train")
+
+
+def _offer_labels(workspace: Workspace) -> None:
+    """What people said is of the data set: it can be taken away before anything was trained."""
+    try:
+        dataset = chosen_dataset(workspace)
+        found = None if dataset is None else labels_preview(dataset)
+    except CrlcError as error:
+        show_error(str(error))
+        return
+    if dataset is not None and found is not None and found.count:
+        labels = FORMATS["labels"]
+        st.subheader("Labels of this data set", anchor=False)
+        download(labels_url(dataset.name), f"{dataset.name}{labels.ending}", key="download-labels-of-dataset")
+        _show_table(labels, found)
 
 
 # ---- what is asked
@@ -236,6 +257,12 @@ def _show_preview(workspace: Workspace, run: RunFolder, one: Format, options: Ex
         if has_page("label"):
             link_to("label", "Go to Label")
         return
+    _show_table(one, found)
+    if one.key == "labels" and has_page("label"):
+        link_to("label", "Labels from a CSV file are brought in on the Label page")
+
+
+def _show_table(one: Format, found: Preview) -> None:
     what = {"folders": "folders", "labels": "labels"}.get(one.key, "rows")
     shown = "" if found.count <= len(found.rows) else f" of which these are the first {len(found.rows)}"
     show_caption(" ".join([f"{found.count:,} {what}{shown}.", *found.remarks]))
@@ -249,5 +276,3 @@ def _show_preview(workspace: Workspace, run: RunFolder, one: Format, options: Ex
             for name in ("confidence", "second_probability", "map_x", "map_y")
         },
     )
-    if one.key == "labels" and has_page("label"):
-        link_to("label", "Labels from a CSV file are brought in on the Label page")

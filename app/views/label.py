@@ -51,7 +51,7 @@ _LOOK_SECONDS = 1.0
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    subject = subject_of_page(workspace, "Label")
+    subject = subject_of_page(workspace, "label")
     if subject is None:
         return
     exploring(subject.kind, subject.name)

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.comparison import show_comparison
+from app.components.heading import show_heading
 from app.components.plain import show_caption, show_error
 from app.figures.curves import overlaid_figure, points_of
 from app.pages import go_to, has_page, link_to
@@ -29,7 +30,7 @@ _CURVES = {"cluster_information": True, "loss": False, "acc": True, "nmi": True,
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    st.title("Runs")
+    show_heading("runs")
     lines = run_lines(workspace)[::-1]
     if not lines:
         st.info("There are no runs yet. Train one: with the digits it takes a minute or two.")

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.dataset_card import CardFacts, show_dataset_card
+from app.components.heading import show_heading
 from app.components.plain import show_caption, show_error
 from app.components.waiting import watch
 from app.field_help import field_help
@@ -33,8 +34,7 @@ _DIGITS = "digits"
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    st.title("CRLC Studio")
-    st.markdown("Find the groups in a folder of images nobody has labelled.")
+    show_heading("start")
     _ask_for_source(workspace)
     with st.container():  # always there, so that what is below keeps its place and its state
         _show_imports(workspace)

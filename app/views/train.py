@@ -16,6 +16,7 @@ from app.components.estimate import (
     show_count,
     show_estimate,
 )
+from app.components.heading import show_heading
 from app.components.live_run import show_live
 from app.components.originals import show_missing_originals
 from app.components.plain import show_caption, show_error, show_text
@@ -51,7 +52,7 @@ _SYMBOLS = {"entropy_weight": "λ1", "feature_weight": "λ2", "smoothing": "γ",
 def render() -> None:
     """The page."""
     workspace = Workspace()
-    st.title("Train")
+    show_heading("train")
     chosen = selection()
     if chosen.dataset is None:
         st.info("There are no images yet. Bring some in on the Start page, or try the digits there.")

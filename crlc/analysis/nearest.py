@@ -11,6 +11,10 @@ from crlc.analysis.unit_rows import Rows, Vectors, unit, unit_chunks
 
 _RECALL_SAMPLE = 512
 _TIE = 1e-6
+_MANY_QUERIES = 20
+"""From here FAISS multiplies matrices as well: torch is 4 times as fast at it (60 to 14 GFLOPS on one core)."""
+
+_MOST_PRODUCTS = 1 << 23
 
 
 class Neighbours(NamedTuple):
@@ -43,12 +47,29 @@ def exact_search(features: NDArray[Any], vectors: Vectors, k: int, left_out: Row
         if not len(rows):
             continue
         candidates = chunk if len(rows) == len(chunk) else chunk[rows - start]
-        similarity, hits = faiss.knn(vectors, candidates, min(k, len(rows)), metric=faiss.METRIC_INNER_PRODUCT)
+        if len(vectors) < _MANY_QUERIES:
+            similarity, hits = faiss.knn(vectors, candidates, min(k, len(rows)), metric=faiss.METRIC_INNER_PRODUCT)
+        else:
+            hits, similarity = most_alike(vectors, candidates, min(k, len(rows)))
         similarity = np.concatenate([best.similarity, similarity], axis=1)
         positions = np.concatenate([best.positions, rows[hits]], axis=1)
         order = np.argsort(-similarity, axis=1, kind="stable")[:, :k]
         best = Neighbours(np.take_along_axis(positions, order, axis=1), np.take_along_axis(similarity, order, axis=1))
     return best
+
+
+def most_alike(vectors: Vectors, candidates: Vectors, k: int) -> Neighbours:
+    """The k candidates with the largest products with each vector, by numbers of candidates."""
+    import torch
+
+    found = Neighbours(np.empty((len(vectors), k), np.int64), np.empty((len(vectors), k), np.float32))
+    others = torch.from_numpy(candidates).T
+    at_once = max(1, _MOST_PRODUCTS // len(candidates))
+    for start in range(0, len(vectors), at_once):
+        part = slice(start, start + at_once)
+        best = (torch.from_numpy(vectors[part]) @ others).topk(k, dim=1)
+        found.positions[part], found.similarity[part] = best.indices.numpy(), best.values.numpy()
+    return found
 
 
 def without_self(found: Neighbours, rows: Rows) -> Neighbours:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.analysis.cell_graph import approximate_graph
-from crlc.analysis.cells import build_cells, cells_needed
+from crlc.analysis.cells import Cells, build_cells
 from crlc.analysis.nearest import Neighbours, completed_search, exact_search, without_self
 from crlc.analysis.unit_rows import CHUNK_ROWS, Rows, Vectors, check_features, unit, unit_chunks
 from crlc.errors import UsageError
@@ -87,7 +87,7 @@ class NeighbourIndex:
         index = build_cells(features, report)
         if len(features) == 1:
             return cls(features, index, 1.0)
-        index.nprobe, recall = cells_needed(index, features, min(_RECALL_AT, len(features) - 1))
+        index.nprobe, recall = Cells(index).needed_for_queries(features, min(_RECALL_AT, len(features) - 1))
         return cls(features, index, recall)
 
     def __len__(self) -> int:

@@ -53,7 +53,10 @@ def test_against_a_naive_loop(exact: bool):
     features = clustered(700)
     found = neighbour_graph(features, 7, exact=exact)
     expected = np.array([naive_neighbours(features, row, 7) for row in range(700)])
-    assert np.mean(np.abs(found.similarity - expected) < 1e-5) > (0.99999 if exact else 0.95)
+    if exact:
+        np.testing.assert_allclose(found.similarity, expected, atol=1e-5)
+    among_the_true = found.similarity >= expected[:, -1:] - 1e-5
+    assert np.mean(among_the_true) >= 0.95
     cosines = np.einsum("nd,nkd->nk", features, features[found.positions])
     np.testing.assert_allclose(found.similarity, cosines, atol=1e-5)
 

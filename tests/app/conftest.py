@@ -65,6 +65,16 @@ def find_chromium() -> str | None:
     return next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
 
 
+def require_chromium() -> str:
+    """The browser; without one, tests are skipped, but never where CI should have installed it."""
+    executable = find_chromium()
+    if executable is None and os.environ.get("CI"):
+        pytest.fail("no Chromium on this machine: CI must install one")
+    if executable is None:
+        pytest.skip("no Chromium or Chrome on this computer; install one to run the browser tests")
+    return executable
+
+
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[RunningApp]:
     """The real server, on an empty workspace of its own."""
@@ -76,11 +86,7 @@ def app(tmp_path: Path) -> Iterator[RunningApp]:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        if os.environ.get("CI"):
-            pytest.fail("no Chromium on this machine: CI must install one")
-        pytest.skip("no Chromium or Chrome on this computer; install one to run the browser tests")
+    executable = require_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=list(CHROMIUM_FLAGS))
         yield browser

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from app.exploring.colouring import NO_VALUE, colouring, colours_of
 from app.exploring.opened import annotations_of, open_run
 from app.figures.colours import DISTINCT, RAMP, UNKNOWN, colour_of
+from crlc.analysis.colour_slots import DISTINCT_COLOURS
 from crlc.errors import NotFoundError
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
@@ -36,17 +37,52 @@ def lab(colours: tuple[str, ...], vision: str = "usual") -> np.ndarray:
     return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
 
 
+def ciede2000(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """How far apart colours look, as CIE 142-2001 has it; for arrays of CIELAB."""
+    (light1, a1, b1), (light2, a2, b2) = np.moveaxis(one, -1, 0), np.moveaxis(other, -1, 0)
+    mean = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
+    stretch = 1.5 - 0.5 * np.sqrt(mean**7 / (mean**7 + 25**7))
+    a1, a2 = a1 * stretch, a2 * stretch
+    chroma1, chroma2 = np.hypot(a1, b1), np.hypot(a2, b2)
+    hue1, hue2 = np.degrees(np.arctan2(b1, a1)) % 360, np.degrees(np.arctan2(b2, a2)) % 360
+    turn = (hue2 - hue1 + 180) % 360 - 180
+    light, chroma = (light1 + light2) / 2, (chroma1 + chroma2) / 2
+    hue = (hue1 + turn / 2) % 360
+
+    def cosine(degrees: np.ndarray) -> np.ndarray:
+        return np.cos(np.radians(degrees))
+
+    waves = 1 - 0.17 * cosine(hue - 30) + 0.24 * cosine(2 * hue) + 0.32 * cosine(3 * hue + 6)
+    waves -= 0.2 * cosine(4 * hue - 63)
+    by_light = (light2 - light1) / (1 + 0.015 * (light - 50) ** 2 / np.sqrt(20 + (light - 50) ** 2))
+    by_chroma = (chroma2 - chroma1) / (1 + 0.045 * chroma)
+    by_hue = 2 * np.sqrt(chroma1 * chroma2) * np.sin(np.radians(turn / 2)) / (1 + 0.015 * chroma * waves)
+    bend = np.sin(np.radians(60 * np.exp(-(((hue - 275) / 25) ** 2)))) * 2 * np.sqrt(chroma**7 / (chroma**7 + 25**7))
+    return np.sqrt(by_light**2 + by_chroma**2 + by_hue**2 - bend * by_chroma * by_hue)
+
+
+def test_distances_are_those_of_the_standard():
+    """Pairs 1, 4, 7 and 25 of Sharma, Wu and Dalal (2005)."""
+    first = np.array([[50, 2.6772, -79.7751], [50, -1.3802, -84.2814], [50, 0, 0], [60.2574, -34.0099, 36.2677]])
+    second = np.array([[50, 0, -82.7485], [50, 0, -82.7485], [50, -1, 2], [60.4626, -34.1751, 39.4387]])
+    np.testing.assert_allclose(ciede2000(first, second), [2.0425, 1.0, 2.3669, 1.2644], atol=1e-4)
+
+
+@pytest.mark.parametrize(("count", "usual", "with_fewer_cones"), [(10, 18, 9.5), (20, 11, 8)])
 @pytest.mark.parametrize("vision", VISION)
-def test_twenty_colours_are_distinct(vision: str):
-    assert len(DISTINCT) == 20
+def test_colours_are_distinct(vision: str, count: int, usual: float, with_fewer_cones: float):
+    assert len(DISTINCT) == DISTINCT_COLOURS == 20
+    one, other = np.triu_indices(count, 1)
     seen = lab(DISTINCT, vision)
-    assert min(float(np.linalg.norm(a - b)) for a, b in combinations(seen, 2)) > 13  # 2.3 is just noticeable
+    assert ciede2000(seen[one], seen[other]).min() > (usual if vision == "usual" else with_fewer_cones)
 
 
-def test_none_vanishes_on_a_light_or_dark_page():
-    lightness = lab((*DISTINCT, UNKNOWN))[:, 0]
-    assert lightness.min() > 35
-    assert lightness.max() < 86
+@pytest.mark.parametrize("background", ["#ffffff", "#12171c"])
+@pytest.mark.parametrize("vision", VISION)
+def test_none_vanishes_on_a_light_or_dark_page(vision: str, background: str):
+    seen, page = lab((*DISTINCT, UNKNOWN), vision), lab((background,), vision)
+    assert ciede2000(seen, page).min() > 9
+    assert np.abs(lab((*DISTINCT, UNKNOWN))[:, 0] - lab((background,))[0, 0]).min() > 13
 
 
 def test_a_scale_only_gets_lighter():

@@ -132,7 +132,7 @@ def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
     assert RunAnalysis.open(app.workspace, run.id).names == {0: "**cats** <b>"}
     expect(page.get_by_text("0 **cats** <b>").first).to_be_visible()
     for number in (1, 2):
-        page.get_by_test_id("stCheckbox").nth(number).get_by_text("Merge").click()
+        page.locator(f".st-key-tick-{number}").get_by_role("button").click()
     page.get_by_role("button", name="Merge 2 clusters").click()
     expect(page.get_by_text("merge clusters 1 and 2")).to_be_visible()
     assert RunAnalysis.open(app.workspace, run.id).clusters.tolist() == [0] * 4 + [1] * 8

@@ -55,6 +55,22 @@ def test_without_a_run_or_a_result_it_says_what_to_do(tiny: Workspace):
     assert not test.radio
 
 
+def test_labels_can_be_had_without_a_run(tiny: Workspace):
+    assert "Labels of this data set" not in texts(page("export", run="none"))
+    with Annotations(tiny.dataset("set")) as annotations:
+        annotations.label([1, 5], "<b>cat</b>")
+    for address in ({"run": "none"}, {}):
+        test = page("export", **address)
+        assert not test.exception
+        assert "Labels of this data set" in texts(test)
+        assert "2 labels." in texts(test)
+        assert test.dataframe[0].value.to_dict("list") == {
+            "path": ["a/00000.png", "b/00000.png"],
+            "label": ["<b>cat</b>", "<b>cat</b>"],
+        }
+        (tiny.root / "runs" / "tiny-run" / "result.json").unlink(missing_ok=True)  # then for a run without a result
+
+
 def test_the_example_can_be_taken_away(empty: Workspace):
     place_sample_once(empty)
     test = page("export")

@@ -10,6 +10,7 @@ import pytest
 
 from app.export_routes import attachment, export_url
 from app.exporting import FORMATS, ExportOptions, destination, file_name, preview, write_export, write_folders
+from app.routes import labels_url
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
@@ -131,6 +132,9 @@ def test_the_browser_gets_files_by_run_and_format_only(app: RunningApp, tmp_path
     assert [row.confidence for row in rows] == pytest.approx(SURE)
     assert [(row.map_x, row.map_y) for row in rows] == [tuple(place) for place in PLACES.tolist()]
     assert (tmp_path / "set-labels.csv").read_text() == "path,label\na/00000.png,'=cmd()\n"
+    of_dataset = ask(app, labels_url("set"))
+    assert of_dataset.read() == (tmp_path / "set-labels.csv").read_bytes()
+    assert unquote(of_dataset.headers["content-disposition"]) == "attachment; filename*=UTF-8''set-labels.csv"
     assert "'=cmd()" in (tmp_path / "tiny-run.csv").read_text()
     page = (tmp_path / "tiny-run-map.html").read_text()
     assert "cats \\u003cb\\u003e" in page
@@ -139,6 +143,7 @@ def test_the_browser_gets_files_by_run_and_format_only(app: RunningApp, tmp_path
     fewer = ask(app, export_url(run, FORMATS["csv"], ExportOptions("pca", excluded=False)))
     assert len(fewer.read().splitlines()) == 12  # with the header
     for path, status in (
+        ("/labels/other", 404),
         ("/exports/other/csv", 404),
         ("/exports/tiny/csv", 404),  # the beginning of a name is not enough
         ("/exports/..%2Ftiny-run/csv", 404),

@@ -38,7 +38,15 @@ def open_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running
 
 def test_without_the_token_there_is_nothing(open_app):
     app, token = open_app
-    for path in ("/", "/images/set/1", "/_stcore/health", "/?token=wrong", f"/?token={token}x", "/?token="):
+    for path in (
+        "/",
+        "/images/set/1",
+        "/galleries/set?side=99&ids=1",
+        "/_stcore/health",
+        "/?token=wrong",
+        f"/?token={token}x",
+        "/?token=",
+    ):
         answer = ask(app, path)
         assert (answer.status, answer.headers["set-cookie"]) == (403, None), path
     assert ask(app, "/", Cookie="crlc-token=wrong").status == 403
@@ -75,7 +83,8 @@ def test_its_own_names_are_answered_and_no_others(open_app):
 
 def test_another_web_page_gets_nothing(app: RunningApp):
     port = app.url.rsplit(":", 1)[1]
-    assert ask(app, "/images/set/1", Origin="http://evil.example").status == 403
+    for path in ("/images/set/1", "/galleries/set?side=99&ids=1"):
+        assert ask(app, path, Origin="http://evil.example").status == 403
     assert ask(app, "/", Origin="http://localhost:3000").status == 403
     assert ask(app, "/", Origin=app.url).status == 200
     address = f"{app.url.replace('http', 'ws')}/_stcore/stream"

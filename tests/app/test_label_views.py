@@ -93,7 +93,7 @@ def test_improving_wants_labels_and_a_finished_run(empty: Workspace, tmp_path: P
     assert "Fewer than 4 labels: 'cat'" in said(at)
     folder = run.new_result_folder(2)
     shutil.copytree(run.path / run.result()[1]["folder"], folder, dirs_exist_ok=True)
-    run.publish_result(folder, {"subhead": 0, "final": False})
+    run.publish_result(folder, {"step": 2, "subhead": 0, "images": 8, "of": 8, "final": False})
     at = page("label")
     assert at.button(key="improve").disabled
     assert "This run is not finished" in said(at)

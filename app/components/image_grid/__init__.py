@@ -20,22 +20,28 @@ class Tile:
     """One image of a gallery; texts are shown letter by letter."""
 
     id: int
-    src: str
+    content_hash: str
     title: str
     caption: str
     colour: str | None = None
     mark: str | None = None
     """`good` or `bad`: its frame."""
 
+    is_tiny: bool = False
+    """Whether a pixel stays a pixel when it is enlarged."""
+
 
 @cache
 def _component() -> Any:
-    script, style = ((_HERE / f"grid.{kind}").read_text(encoding="utf-8") for kind in ("js", "css"))
+    # One script: the browser gets it from here and nothing from elsewhere.
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("pictures.js", "grid.js"))
+    style = (_HERE / "grid.css").read_text(encoding="utf-8")
     return st.components.v2.component("crlc_image_grid", js=script, css=style)
 
 
 def image_grid(
     tiles: Sequence[Tile],
+    pictures: str,
     *,
     key: str,
     columns: int,
@@ -47,6 +53,7 @@ def image_grid(
 
     Args:
         tiles: in their order.
+        pictures: where all their pictures are, in the same order.
         key: of the component.
         columns: how many stand beside each other.
         opened: called with the id of the image that was clicked, before the page runs again.
@@ -66,6 +73,7 @@ def image_grid(
 
     data = {
         "items": [asdict(tile) for tile in tiles],
+        "pictures": pictures,
         "columns": columns,
         "picking": picked is not None,
         "picked": [int(number) for number in picks],

@@ -14,11 +14,10 @@ function figureOf(gallery, item, order) {
   tile.type = "button";
   tile.title = item.title;
   tile.setAttribute("aria-label", item.title);
-  const image = element("img");
+  const image = element("img", item.is_tiny ? "tiny" : "");
   image.alt = "";
   image.decoding = "async";
-  image.onload = () => image.classList.toggle("small", Math.max(image.naturalWidth, image.naturalHeight) < 72);
-  image.src = item.src;
+  image.onerror = () => figure.classList.add("broken");
   tile.append(image);
   tile.onclick = (event) => {
     if (gallery.data.picking && (event.ctrlKey || event.metaKey || event.shiftKey)) pick(gallery, order, event.shiftKey);
@@ -43,6 +42,25 @@ function figureOf(gallery, item, order) {
   caption.title = item.title;
   figure.append(caption);
   return figure;
+}
+
+/** Put a picture into its frame, which has its size already; one that cannot be shown is said to be so. */
+function show(gallery, order, url) {
+  const figure = gallery.grid.children[order];
+  if (!figure) return;
+  if (url) figure.querySelector("img").src = url;
+  else figure.classList.add("broken");
+}
+
+/** A new page begins with its first images, also where the grid scrolls inside something. */
+function showBeginning(gallery) {
+  for (let box = gallery.grid.getRootNode().host; box; box = box.parentElement) {
+    const above = gallery.grid.getBoundingClientRect().top - box.getBoundingClientRect().top;
+    const scrolls = box.scrollHeight > box.clientHeight && getComputedStyle(box).overflowY !== "visible";
+    if (!scrolls) continue;
+    if (above < 0) box.scrollTop += above;
+    return;
+  }
 }
 
 function pick(gallery, order, range) {
@@ -84,17 +102,29 @@ export default function ({ data, parentElement, setTriggerValue }) {
   gallery.data = data;
   gallery.send = setTriggerValue;
   gallery.picked = new Set(data.picked);
-  const text = JSON.stringify([data.items, data.columns, data.picking]);
+  const text = JSON.stringify([data.items, data.columns, data.picking, data.pictures]);
   if (!gallery.grid) {
     gallery.grid = element("div", "gallery");
     gallery.grid.addEventListener("keydown", (event) => walk(event, gallery));
     parentElement.append(gallery.grid);
   }
+  gallery.pictures ||= new Pictures();
   if (gallery.text !== text) {
+    const isOther = gallery.text !== undefined && gallery.address !== data.pictures;
     gallery.text = text;
     gallery.lastPicked = undefined;
     gallery.grid.style.gridTemplateColumns = `repeat(${data.columns}, minmax(0, 1fr))`;
+    gallery.address = data.pictures;
     gallery.grid.replaceChildren(...data.items.map((item, order) => figureOf(gallery, item, order)));
+    gallery.pictures.load(data.pictures, data.items.length, (order, url) => show(gallery, order, url));
+    if (isOther) showBeginning(gallery);
   }
   mark(gallery);
+  return () =>
+    setTimeout(() => {
+      const host = parentElement.host ?? parentElement;
+      if (host.isConnected || parentElement.gallery !== gallery) return;
+      gallery.pictures.forget();
+      parentElement.gallery = null;
+    });
 }

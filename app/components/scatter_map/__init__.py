@@ -16,6 +16,7 @@ from app.exploring.colouring import Colouring
 from app.exploring.subject import Subject
 from app.map_routes import ids_url, places_url, values_url
 from app.state.exploring import box
+from crlc.data.thumbnails import TINY
 
 _HERE = Path(__file__).parent
 _HOVER_SIDE = 160
@@ -107,6 +108,7 @@ def scatter_map(
         "focus": None if marked.focus is None else marked.focus._asdict(),
         "images": f"/images/{subject.dataset.name}/",
         "imageQuery": f"?side={_HOVER_SIDE}&v=m{subject.layout}",
+        "tinySide": TINY,
         "height": height,
         "compact": events is None,
     }

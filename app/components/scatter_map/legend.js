@@ -21,10 +21,14 @@ async function fetched(url, Kind) {
 }
 
 class Legend {
-  /** `changed` is called with the set of hidden values after a person hid or showed some. */
-  constructor(changed) {
+  /**
+   * `changed` is called with the set of hidden values after a person hid or showed some; `pointed` with the value that
+   * the mouse or the keyboard is on, and with null when it leaves.
+   */
+  constructor(changed, pointed) {
     this.box = element("div", "legend");
     this.changed = changed;
+    this.pointed = pointed;
     this.hidden = new Set();
     this.chips = new Map();
   }
@@ -46,6 +50,8 @@ class Legend {
       const dot = element("span", "dot");
       dot.style.background = entry.colour;
       chip.append(dot, element("span", "text", entry.text), element("span", "count", count));
+      chip.onmouseenter = chip.onfocus = () => this.pointed(entry.value);
+      chip.onmouseleave = chip.onblur = () => this.pointed(null);
       chip.onclick = (event) => this.toggle(entry.value, event.detail > 1);
       this.box.append(chip);
       this.chips.set(entry.value, chip);
@@ -64,6 +70,11 @@ class Legend {
     this.mark(hidden);
     clearTimeout(this.telling); // a double click is one wish, not two
     this.telling = setTimeout(() => this.changed(this.hidden), 200);
+  }
+
+  /** Frame the value of the point under the mouse: it is found without comparing colours. */
+  frame(value) {
+    for (const [other, chip] of this.chips) chip.classList.toggle("here", other === value);
   }
 
   mark(hidden) {

@@ -42,7 +42,7 @@ class PointMap extends Gestures {
     this.card = element("div", "card");
     this.picture = element("img");
     this.picture.alt = "";
-    this.picture.onload = () => this.picture.classList.toggle("small", this.picture.naturalWidth < 56);
+    this.picture.onload = () => this.picture.classList.toggle("tiny", this.isTiny());
     this.caption = element("div");
     this.card.append(this.picture, this.caption);
     this.said = element("div", "said");
@@ -55,7 +55,7 @@ class PointMap extends Gestures {
     this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
     this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
     this.button("Fit", "Show all (key 0)", () => this.showAll());
-    this.legend = new Legend((hidden) => this.hide(hidden));
+    this.legend = new Legend((hidden) => this.hide(hidden), (value) => this.pointAt(value));
     for (const hidden of [this.ring, this.place, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
     this.stage.append(this.canvas, this.drawing, this.place, this.ring, this.card);
@@ -180,6 +180,12 @@ class PointMap extends Gestures {
     this.send("hidden", [...hidden]);
   }
 
+  /** Let one value stand out, as long as somebody points at it in the legend. */
+  pointAt(value) {
+    this.points.pointed = value ?? -1;
+    this.draw();
+  }
+
   // ---- view
 
   whole() {
@@ -282,6 +288,7 @@ class PointMap extends Gestures {
     if (row === this.hovered) return;
     this.hovered = row;
     this.card.hidden = row < 0;
+    this.legend.frame(row < 0 ? null : this.values[row]);
     if (row >= 0) {
       this.picture.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
       this.caption.textContent = this.meaning(this.values[row]);
@@ -293,6 +300,11 @@ class PointMap extends Gestures {
       this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
     }
     this.draw();
+  }
+
+  /** Whether a pixel is to stay a pixel: as in all other places, by the size of the original. */
+  isTiny() {
+    return Math.max(this.picture.naturalWidth, this.picture.naturalHeight) <= this.data.tinySide;
   }
 
   meaning(value) {

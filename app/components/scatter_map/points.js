@@ -4,7 +4,7 @@
 const VERTEX = `#version 300 es
 in vec2 place; in float value; in float flags;
 uniform vec2 middle; uniform vec2 perUnit; uniform float size; uniform float pass; uniform float dimmed;
-uniform float span; uniform sampler2D palette;
+uniform float span; uniform float pointed; uniform sampler2D palette;
 out vec4 colour;
 void main() {
   bool shown = mod(flags, 2.0) >= 1.0;
@@ -14,7 +14,8 @@ void main() {
   gl_PointSize = size * (chosen ? 1.35 : 1.0);
   vec4 found = texture(palette, vec2((value > 65534.5 ? span + 0.5 : min(value, span) + 0.5) / (span + 1.0), 0.5));
   if (span > 4095.5) found = texture(palette, vec2(value / 65535.0, 0.5));
-  colour = vec4(found.rgb, chosen ? 1.0 : dimmed);
+  bool other = pointed >= 0.0 && value != pointed;
+  colour = vec4(found.rgb, other ? 0.08 : chosen ? 1.0 : dimmed);
 }`;
 const FRAGMENT = `#version 300 es
 precision mediump float;
@@ -61,10 +62,11 @@ class GlPoints {
     this.canvas = canvas;
     this.gl = gl;
     this.kind = "webgl2";
+    this.pointed = -1; // the value that stands out
     this.count = 0;
     this.program = this.link();
     this.at = Object.fromEntries(
-      ["middle", "perUnit", "size", "pass", "dimmed", "span", "palette"].map((name) => [
+      ["middle", "perUnit", "size", "pass", "dimmed", "span", "pointed", "palette"].map((name) => [
         name,
         gl.getUniformLocation(this.program, name),
       ]),
@@ -138,6 +140,7 @@ class GlPoints {
     gl.uniform1f(this.at.size, size * ratio);
     gl.uniform1f(this.at.dimmed, this.anyChosen ? 0.22 : 0.85);
     gl.uniform1f(this.at.span, this.span);
+    gl.uniform1f(this.at.pointed, this.pointed);
     for (const pass of this.anyChosen ? [0, 1] : [0]) {
       gl.uniform1f(this.at.pass, pass);
       gl.drawArrays(gl.POINTS, 0, this.count);
@@ -154,6 +157,7 @@ class FlatPoints {
     this.canvas = canvas;
     this.context = canvas.getContext("2d", { alpha: false });
     this.kind = "2d";
+    this.pointed = -1;
     this.count = 0;
   }
 
@@ -181,7 +185,7 @@ class FlatPoints {
     context.fillRect(0, 0, canvas.width, canvas.height);
     const last = palette ? palette.length - 1 : 0;
     for (const pass of this.anyChosen ? [0, 1] : [0]) {
-      context.globalAlpha = pass ? 1 : this.anyChosen ? 0.22 : 0.85;
+      const usual = pass ? 1 : this.anyChosen ? 0.22 : 0.85;
       const side = size * ratio * (pass ? 1.2 : 0.9);
       for (let row = 0; row < this.count; row++) {
         const flag = this.flags[row];
@@ -190,6 +194,7 @@ class FlatPoints {
         const y = canvas.height / 2 - (places[2 * row + 1] - view.y) * view.scale * ratio;
         if (x < -side || y < -side || x > canvas.width + side || y > canvas.height + side) continue;
         const value = this.values[row];
+        context.globalAlpha = this.pointed >= 0 && value !== this.pointed ? 0.08 : usual;
         context.fillStyle = palette[this.isRamp ? Math.round((value / 65535) * last) : Math.min(value, last)];
         context.fillRect(x - side / 2, y - side / 2, side, side);
       }
