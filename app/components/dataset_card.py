@@ -27,6 +27,9 @@ from crlc.workspace.sample import SAMPLE_RUN
 
 _SAMPLES = 12
 _THUMBNAIL_SIDE = 160
+_STRIP = 62
+"""Height of the strip in pixels: so high, twelve square images fit beside each other without being cut."""
+
 _SHOWN_REASONS = 6
 _WITHOUT_ORIGINALS = "Small images are shown from what was decoded at import until then."
 
@@ -158,11 +161,12 @@ def _show_samples(dataset: ImageDataset) -> None:
     """A strip of images; small ones are enlarged without blurring, so that a pixel stays a pixel."""
     images = "".join(
         f"<img src='{escape(image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_SIDE))}' "
-        "loading='lazy' alt='' style='height:84px;min-width:42px;max-width:168px;object-fit:cover;border-radius:4px;"
+        f"loading='lazy' alt='' style='height:{_STRIP}px;flex:none;min-width:{_STRIP // 2}px;max-width:{2 * _STRIP}px;"
+        "object-fit:cover;border-radius:4px;"
         f"background:#8882;image-rendering:{'pixelated' if (record.height or 0) < _THUMBNAIL_SIDE // 3 else 'auto'}'>"
         for record in dataset.sample(_SAMPLES)
     )
-    st.html(f"<div style='display:flex;gap:6px;height:84px;overflow:hidden'>{images}</div>")
+    st.html(f"<div style='display:flex;gap:6px;height:{_STRIP}px;overflow:hidden'>{images}</div>")
 
 
 def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
