@@ -33,13 +33,14 @@ class Column(NamedTuple):
 
 COLUMNS = {
     "Run": Column("Its title; rename it below the table.", width="medium"),
-    "Data set": Column("The images it was trained on."),
+    "Data set": Column("The images it was trained on.", width=90),
     "State": Column(
         "finished; running; stopped or interrupted (its process was killed): both can be resumed on the Train page; "
-        "failed: the Train page says why."
+        "failed: the Train page says why.",
+        width=85,
     ),
-    "Clusters": Column("How many groups it was asked to find.", "%d", 75),
-    "Epochs": Column("How often all images were gone through, of how often that was asked for."),
+    "Clusters": Column("How many groups it was asked to find.", "%d", 70),
+    "Epochs": Column("How often all images were gone through, of how often that was asked for.", width=80),
     "ACC": Column(
         "Accuracy against the classes that came with the data, in %: the share of images in the cluster that matches "
         "their class. Empty where no classes are known.",
@@ -54,16 +55,16 @@ COLUMNS = {
         "better; no classes are needed for it.",
         "%.2f", 95,
     ),
-    "Time": Column("Spent on training, without waiting in the queue and preparing."),
-    "Begun": Column("When it was made, in this computer's time."),
+    "Time": Column("Spent on training, without waiting in the queue and preparing.", width=90),
 }  # fmt: skip
 
 
 def rows_of(runs: Runs, lines: Sequence[RunLine]) -> list[dict[str, Any]]:
-    """One row for each run; one whose files are damaged says so."""
+    """One row for each run; one whose files are damaged says so. The data set is told where there are several."""
+    several = len({line.dataset for line in lines}) > 1
     rows = []
     for line in lines:
-        row: dict[str, Any] = {"Run": line.label, "Data set": line.dataset}
+        row: dict[str, Any] = {"Run": line.label, **({"Data set": line.dataset} if several else {})}
         try:
             found = outcome(runs.open(line.id))
         except (CrlcError, KeyError, ValueError):
@@ -80,7 +81,6 @@ def rows_of(runs: Runs, lines: Sequence[RunLine]) -> list[dict[str, Any]]:
                 "ARI": found.metrics["ari"],
                 "Information": found.metrics["cluster_information"],
                 "Time": duration(found.seconds) if found.seconds else "",
-                "Begun": line.created,
             }
         )
     return rows

@@ -28,7 +28,9 @@ from crlc.workspace.sample import SAMPLE_RUN
 
 _SAMPLES = 12
 _THUMBNAIL_SIDE = 160
-_STRIP_HEIGHT = 84
+_STRIP_HEIGHT = 62
+"""In pixels: so high, twelve square images fit beside each other without being cut."""
+
 _SHOWN_REASONS = 6
 _WITHOUT_ORIGINALS = "Small images are shown from what was decoded at import until then."
 

@@ -24,6 +24,7 @@ from crlc.workspace.runs import Runs
 
 _TRAINS = ("queued", "running", "stopping")
 _MOST_TOGETHER = 14
+_LOOK_SECONDS = 5.0
 _CURVES = {"cluster_information": True, "loss": False, "acc": True, "nmi": True, "ari": True, "largest_share": True}
 
 
@@ -37,7 +38,10 @@ def render() -> None:
         link_to("train", "Go to Train")
         return
     runs = Runs(workspace)
-    _show_table(runs, lines)
+    rows = rows_of(runs, lines)
+    _show_table(runs, lines, rows)
+    if any(row["State"] in _TRAINS for row in rows):
+        st.fragment(_follow, run_every=_LOOK_SECONDS)(rows)
     chosen = next((line for line in lines if line.id == selection().run), None)
     if chosen is not None:
         _show_chosen(runs, chosen)
@@ -46,8 +50,14 @@ def render() -> None:
         _ask_for_comparison(workspace, lines, chosen)
 
 
-def _show_table(runs: Runs, lines: list[RunLine]) -> None:
-    rows = rows_of(runs, lines)
+def _follow(shown: list[dict[str, Any]]) -> None:
+    """While something trains: draw the page anew when there is something new to show."""
+    workspace = Workspace()
+    if rows_of(Runs(workspace), run_lines(workspace)[::-1]) != shown:
+        st.rerun()
+
+
+def _show_table(runs: Runs, lines: list[RunLine], rows: list[dict[str, Any]]) -> None:
     st.dataframe(
         rows,
         hide_index=True,
@@ -88,7 +98,13 @@ def _show_chosen(runs: Runs, line: RunLine) -> None:
             go_to(target)
         with delete_box.popover("Delete", width="stretch"):
             _ask_to_delete(runs, line)
-        facts = [line.id, f"{line.settings['clusters']} clusters", line.settings["method"], line.settings["backbone"]]
+        facts = [
+            line.id,
+            f"begun {line.created}",
+            f"{line.settings['clusters']} clusters",
+            line.settings["method"],
+            line.settings["backbone"],
+        ]
         if line.parent:
             facts.append(f"goes on from {line.parent}")
         show_caption(" · ".join(facts))

@@ -27,7 +27,9 @@ def test_the_table_has_state_and_metrics(trained: Workspace):
     last = list(Runs(trained).open(lines[0].id).metrics())[-1]
     assert (rows[0]["State"], rows[0]["Epochs"], rows[0]["ACC"]) == ("finished", "2 of 2", last["acc"])
     assert rows[0]["Time"].endswith(" s")
-    assert list(rows[0]) == list(COLUMNS)  # each is explained
+    assert list(rows[0]) == [name for name in COLUMNS if name != "Data set"]  # each is explained
+    two_sets = [lines[0], replace(lines[1], dataset="other")]
+    assert [row["Data set"] for row in rows_of(Runs(trained), two_sets)] == ["digits", "other"]
     assert together(lines, lines[1]) == [lines[1].id, lines[0].id]
     assert together(lines, None) == [lines[0].id, lines[1].id]
     assert together([], None) == []
