@@ -62,7 +62,8 @@ WATCH = """what => {
   let started = null;
   const kind = what === 'lasso' ? 'pointerup' : 'click';
   addEventListener(kind, event => started = event.timeStamp, { capture: true, once: true });
-  window.measured = new Promise(resolve => {
+  window.measured = new Promise((resolve, reject) => {
+    setTimeout(reject, 60000, new Error(`${what} is not there after a minute`));
     const look = async () => {
       const now = scene();
       const isThere = started !== null && isNew(now) && now.images.every(one => one.complete && one.naturalWidth);
@@ -115,12 +116,12 @@ def running_app(workspace: Path) -> Iterator[tuple[str, psutil.Process]]:
             psutil.Process(process.pid),
         )
     finally:
-        children = psutil.Process(process.pid).children(recursive=True)
         process.terminate()
-        process.wait(20)
-        for child in children:
-            if child.is_running():
-                child.kill()
+        process.communicate(timeout=20)
+        for run in map(Runs(Workspace(workspace)).open, Runs(Workspace(workspace)).ids()):
+            status = run.status()
+            if status["state"] == "running":  # trainings go on without the app
+                psutil.Process(status["pid"]).kill()
 
 
 class Scene:
@@ -154,7 +155,7 @@ class Scene:
 
     def change_order(self, to: str) -> float:
         """Sort otherwise."""
-        return self.timed("gallery", self.page.get_by_role("radio", name=to).locator("..").click)
+        return self.timed("gallery", self.page.get_by_role("radio", name=to).click)
 
     def look_at(self, place: int) -> float:
         """Open an image with its neighbours, and close it again."""

@@ -20,6 +20,14 @@ async function fetched(url, Kind) {
   return new Kind(await answer.arrayBuffer());
 }
 
+/** When the browser has nothing else to do, and soon in any case. */
+function idle() {
+  return new Promise((done) => {
+    if (window.requestIdleCallback) requestIdleCallback(done, { timeout: 500 });
+    else setTimeout(done, 100);
+  });
+}
+
 class Legend {
   /**
    * `changed` is called with the set of hidden values after a person hid or showed some; `pointed` with the value that

@@ -92,6 +92,7 @@ class PointMap extends Gestures {
     this.legend.box.hidden = Boolean(data.compact);
     const ticket = (this.ticket = (this.ticket || 0) + 1);
     try {
+      if (data.compact && !this.places) await idle(); // what stands beside it comes first
       const [places, ids, values] = await Promise.all([
         this.load("places", data.places, Float32Array),
         this.load("ids", data.ids, Uint32Array),
@@ -119,15 +120,23 @@ class PointMap extends Gestures {
       this.points.setPlaces(places);
       this.hover(-1);
     }
-    if (values !== this.values || this.scaleText !== JSON.stringify(this.data.scale)) {
+    const scaleText = JSON.stringify(this.data.scale);
+    const isRecoloured = values !== this.values || this.scaleText !== scaleText;
+    if (isRecoloured) {
       this.values = values;
-      this.scaleText = JSON.stringify(this.data.scale);
+      this.scaleText = scaleText;
       this.points.setValues(values, this.data.scale);
       this.legend.show(this.data.scale);
     }
-    this.hidden = new Set(this.data.hidden);
-    this.legend.mark(this.hidden);
-    this.setFlags();
+    // Opening an image moves a ring: the points need not be looked at again for that.
+    const markText = JSON.stringify([this.data.shown, this.data.chosen, this.data.hidden]);
+    if (isNew || isRecoloured || this.markText !== markText) {
+      this.markText = markText;
+      this.hidden = new Set(this.data.hidden);
+      this.legend.mark(this.hidden);
+      this.setFlags();
+      this.draw();
+    }
     if (isNew) this.fit(true);
     const focus = this.data.focus;
     if (focus && focus.turn !== this.focusTurn) {
@@ -136,10 +145,11 @@ class PointMap extends Gestures {
         this.view.x = places[2 * focus.row];
         this.view.y = places[2 * focus.row + 1];
         this.view.scale = Math.max(this.view.scale, this.whole() * (this.data.compact ? 2 : 4));
+        this.draw();
       }
     }
     this.outline.setAttribute("d", "");
-    this.draw();
+    this.drawRings();
     this.frame.dataset.drawn = String(ids.length);
     this.frame.dataset.chosen = String(this.chosenCount);
   }
@@ -243,18 +253,29 @@ class PointMap extends Gestures {
   }
 
   draw() {
+    this.isOld = true;
+    this.drawRings();
+  }
+
+  /** In the next frame; the points only if something about them changed. */
+  drawRings() {
     if (this.waiting) return;
     this.waiting = requestAnimationFrame(() => {
       this.waiting = 0;
       if (!this.places || !this.canvas.clientWidth) return;
-      const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
-      const closer = Math.max(1, this.view.scale / this.whole());
-      const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
-      this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
+      if (this.isOld) this.drawPoints();
       this.put(this.ring, this.hovered);
       this.put(this.place, this.data.focus ? this.data.focus.row : -1);
       this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
     });
+  }
+
+  drawPoints() {
+    this.isOld = false;
+    const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
+    const closer = Math.max(1, this.view.scale / this.whole());
+    const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
+    this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
   }
 
   colour(text) {
@@ -299,7 +320,7 @@ class PointMap extends Gestures {
       this.card.style.top = y > height / 2 ? "" : `${Math.max(0, y - 10)}px`;
       this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
     }
-    this.draw();
+    this.drawRings();
   }
 
   /** Whether a pixel is to stay a pixel: as in all other places, by the size of the original. */
