@@ -1,6 +1,6 @@
 """The Label page in Chromium with many images: `python benchmarks/app_label.py [--images 100000] [--keys 30]`.
 
-A run is written by hand as in `app_map.py`, the app is started on it, and a browser labels by keys as fast as the page
+A run is written by hand as in `app.py`, the app is started on it, and a browser labels by keys as fast as the page
 says that each is saved. The first opening compares every image with its neighbours, which the page shows as a bar; the
 bar of a second is for what comes after it: opening the page again, a key until it is on the disk, other images.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.app_map import FLAGS, make_run  # noqa: E402
+from benchmarks.app import FLAGS, make_run, running_app  # noqa: E402
 from tests.app.conftest import find_chromium  # noqa: E402
 
 BAR = 1.0
@@ -94,14 +93,8 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_run(Path(folder), options.images)
-        command = [sys.executable, "-m", "app", "--no-browser", "--workspace", str(Path(folder) / "workspace")]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        try:
-            url = next(word for word in process.stdout.readline().split() if word.startswith("http"))
+        with running_app(Path(folder) / "workspace") as (url, _):
             found = measure(url, options.keys)
-        finally:
-            process.terminate()
-            process.wait(20)
     print(f"{options.images:,} images")
     for name, values in found.items():
         print(f"{name:<18} median {statistics.median(values):.2f} s, worst {max(values):.2f} s")
