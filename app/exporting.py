@@ -32,7 +32,9 @@ from crlc.workspace.run_files import read_result
 from crlc.workspace.run_maps import kept_map, ready_run_map
 from crlc.workspace.runs import Runs
 
-PREVIEWED = 15
+PREVIEWED = 12
+"""Rows: as many as fit on a small screen."""
+
 _MAPS = ("umap", "tsne", "pca")
 
 

@@ -60,7 +60,7 @@ def label(page: Page) -> None:
         box.press("Enter")
     for key in "12312":
         page.keyboard.press(key)
-    expect(page.get_by_text("8 of 36 decided")).to_be_visible()
+    expect(page.get_by_text("8 of 36 images decided")).to_be_visible()
     expect(page.locator(".saved")).to_contain_text("saved")
 
 

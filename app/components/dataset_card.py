@@ -19,6 +19,7 @@ from app.routes import duplicates_url, problems_url
 from app.state.imports import note_begun
 from app.state.selection import choose
 from crlc.data.dataset import DatasetSummary, ImageDataset
+from crlc.data.manifest import ImageRecord
 from crlc.errors import CrlcError
 from crlc.names import printable
 from crlc.workspace import Workspace
@@ -27,9 +28,7 @@ from crlc.workspace.sample import SAMPLE_RUN
 
 _SAMPLES = 12
 _THUMBNAIL_SIDE = 160
-_STRIP = 62
-"""Height of the strip in pixels: so high, twelve square images fit beside each other without being cut."""
-
+_STRIP_HEIGHT = 84
 _SHOWN_REASONS = 6
 _WITHOUT_ORIGINALS = "Small images are shown from what was decoded at import until then."
 
@@ -161,12 +160,18 @@ def _show_samples(dataset: ImageDataset) -> None:
     """A strip of images; small ones are enlarged without blurring, so that a pixel stays a pixel."""
     images = "".join(
         f"<img src='{escape(image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_SIDE))}' "
-        f"loading='lazy' alt='' style='height:{_STRIP}px;flex:none;min-width:{_STRIP // 2}px;max-width:{2 * _STRIP}px;"
-        "object-fit:cover;border-radius:4px;"
+        f"loading='lazy' alt='' style='flex:none;width:{_strip_width(record)}px;object-fit:contain;border-radius:4px;"
         f"background:#8882;image-rendering:{'pixelated' if (record.height or 0) < _THUMBNAIL_SIDE // 3 else 'auto'}'>"
         for record in dataset.sample(_SAMPLES)
     )
-    st.html(f"<div style='display:flex;gap:6px;height:{_STRIP}px;overflow:hidden'>{images}</div>")
+    st.html(f"<div style='display:flex;gap:6px;height:{_STRIP_HEIGHT}px;overflow:hidden'>{images}</div>")
+
+
+def _strip_width(record: ImageRecord) -> int:
+    """Known before the image arrives, so that nothing moves then."""
+    if not record.width or not record.height:
+        return _STRIP_HEIGHT
+    return round(min(2.0, max(0.5, record.width / record.height)) * _STRIP_HEIGHT)
 
 
 def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:

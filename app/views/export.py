@@ -46,6 +46,24 @@ from crlc.workspace import Workspace
 
 _ANY_MAP = "ready"
 _TALLEST = 420
+_ROUNDED = ("confidence", "second_probability", "map_x", "map_y")
+_TEXTS = ("cluster_name", "label", "class")
+_HELPS = {
+    "path": "Of the image, inside the folder that was imported.",
+    "cluster": "Number of the cluster, as people edited it.",
+    "cluster_name": "What a person called the cluster; empty if nobody did.",
+    "confidence": "How sure the run is of the cluster it chose, from 0 to 1.",
+    "second_cluster": "Number of the most probable other cluster.",
+    "second_probability": "How probable the other cluster is, from 0 to 1.",
+    "label": "What a person said the image is; empty if nobody did.",
+    "source": "Who says so: model, or person where the image was labelled or moved by hand.",
+    "excluded": "Whether a person left the image out.",
+    "map_x": "Place on the map, to the right; without a unit.",
+    "map_y": "Place on the map, upwards; without a unit.",
+    "class": "What came with the data; never used to train.",
+    "run": "Which run found the cluster.",
+    "image_id": "Number of the image in its data set.",
+}
 _Writer = Callable[[Path, ProgressCallback], str]
 _EXAMPLE_PLACE = os.path.join(os.path.expanduser("~"), "sorted")
 
@@ -134,11 +152,13 @@ def _ask_for_options(run: RunFolder, one: Format) -> ExportOptions:
         maps = [_ANY_MAP, *METHODS]
         remembered("export-map", _ANY_MAP, maps)
         chosen = st.selectbox(
-            "Places on the map",
+            "Map",
             maps,
             key="export-map",
-            format_func=lambda name: METHODS.get(name, "the one that is there"),
-            help="Which map the columns map_x and map_y, or the page, are of.",
+            format_func=lambda name: METHODS.get(name, "the one that is drawn already"),
+            help="Which map the page shows."
+            if one.key == "html"
+            else "Which map the columns map_x and map_y are of: the place of each image on it.",
         )
         method = None if chosen == _ANY_MAP else chosen
     if one.key != "html":
@@ -267,12 +287,25 @@ def _show_table(one: Format, found: Preview) -> None:
     shown = "" if found.count <= len(found.rows) else f" of which these are the first {len(found.rows)}"
     show_caption(" ".join([f"{found.count:,} {what}{shown}.", *found.remarks]))
     st.dataframe(
-        found.rows,
+        [
+            {name: "" if value is None and name in _TEXTS else value for name, value in row.items()}
+            for row in found.rows
+        ],
         hide_index=True,
         key=f"preview-{one.key}",
         height="content" if len(found.rows) <= PREVIEWED else _TALLEST,
-        column_config={
-            name: st.column_config.NumberColumn(name, format="%.3f", help="Rounded here; exact in the file.")
-            for name in ("confidence", "second_probability", "map_x", "map_y")
-        },
+        column_config=_columns(one),
     )
+
+
+def _columns(one: Format) -> dict[str, st.column_config.NumberColumn | st.column_config.Column]:
+    """What each column means; numbers are rounded here and exact in the file."""
+    helps = _HELPS | (
+        {"images": "How many images the folder gets.", "name": "Of the cluster."} if not one.ending else {}
+    )
+    return {
+        name: st.column_config.NumberColumn(name, format="%.3f", help=f"{text} Rounded here; exact in the file.")
+        if name in _ROUNDED
+        else st.column_config.Column(name, help=text)
+        for name, text in helps.items()
+    }

@@ -109,7 +109,7 @@ def _show(workspace: Workspace, subject: Subject, *, family: tuple[str, str] | N
 
 def _ask(subject: Subject, *, has_changes: bool) -> tuple[str, str]:
     """How, and which images."""
-    one, two = st.columns([5.2 if has_changes else 2.4, 3])
+    one, two = st.columns([5.2 if has_changes else 2.4, 3], vertical_alignment="center")
     modes = [ONE_BY_ONE, ALL_AT_ONCE, *([WHAT_CHANGED] if has_changes else [])]
     remembered(MODE, ONE_BY_ONE, modes)
     mode = one.segmented_control("How", modes, key=MODE, required=True, label_visibility="collapsed", width="stretch")

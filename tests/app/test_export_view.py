@@ -76,8 +76,8 @@ def test_the_example_can_be_taken_away(empty: Workspace):
     test = page("export")
     assert not test.exception
     assert test.query_params["run"] == SAMPLE_RUN
-    assert "1,797 rows of which these are the first 15." in texts(test)
-    assert test.dataframe[0].value.shape == (15, 14)
+    assert "1,797 rows of which these are the first 12." in texts(test)
+    assert test.dataframe[0].value.shape == (12, 14)
     assert "1,797 points, with a picture each" in texts(choose(test, "html"))
     assert "10 clusters · backbone small · images of 16 px" in texts(choose(test, "model"))
     choose(test, "folders")

@@ -46,7 +46,7 @@ def test_an_example_is_there_within_seconds_and_can_be_taken_away(
     expect(page.locator(".tile").first).to_be_visible()
 
     page.get_by_role("link", name="Export").click()
-    expect(page.get_by_text("1,797 rows of which these are the first 15")).to_be_visible()
+    expect(page.get_by_text("1,797 rows of which these are the first 12")).to_be_visible()
     run = Runs(workspace).open(SAMPLE_RUN)
     arrays = read_result(run).arrays
     rows = list(read_assignments(downloaded(page, "CSV table", tmp_path)))

@@ -124,7 +124,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
     setTimeout(() => {
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.gallery !== gallery) return;
-      gallery.pictures.forget();
+      gallery.pictures.stop();
       parentElement.gallery = null;
     });
 }

@@ -1,6 +1,7 @@
 // All pictures of a grid come in one answer: each after its length, cut up and shown as they arrive.
 
 const LENGTH_BYTES = 4;
+const LETTERS_AT_ONCE = 8192; // a call takes only so many
 
 /** Cuts a stream of bytes into pictures, whole ones only; a picture without bytes cannot be shown. */
 class Cutter {
@@ -27,14 +28,24 @@ class Cutter {
   }
 }
 
-class Pictures {
-  constructor() {
-    this.urls = [];
+/**
+ * A picture as an address that holds it whole. Blobs would have to be given back, and take twice as long to be shown:
+ * the browser asks another of its processes for each.
+ */
+function addressOf(picture) {
+  if (!picture.length) return null;
+  const type = picture[0] === 0x89 ? "image/png" : "image/jpeg";
+  let letters = "";
+  for (let at = 0; at < picture.length; at += LETTERS_AT_ONCE) {
+    letters += String.fromCharCode(...picture.subarray(at, at + LETTERS_AT_ONCE));
   }
+  return `data:${type};base64,${btoa(letters)}`;
+}
 
+class Pictures {
   /** Calls `show` with the place and the address of each picture, or with no address where it cannot be shown. */
   async load(address, count, show) {
-    this.forget();
+    this.stop();
     const stopper = (this.stopper = new AbortController());
     let shown = 0;
     try {
@@ -44,7 +55,7 @@ class Pictures {
       const reader = answer.body.getReader();
       for (let part = await reader.read(); !part.done; part = await reader.read()) {
         if (stopper.signal.aborted) return;
-        for (const picture of cutter.add(part.value)) show(shown++, this.addressOf(picture));
+        for (const picture of cutter.add(part.value)) show(shown++, addressOf(picture));
       }
     } catch (error) {
       if (!stopper.signal.aborted) console.warn(`Pictures could not be loaded: ${error.message}`);
@@ -53,18 +64,8 @@ class Pictures {
     while (shown < count) show(shown++, null);
   }
 
-  addressOf(picture) {
-    if (!picture.length) return null;
-    const type = picture[0] === 0x89 ? "image/png" : "image/jpeg";
-    const url = URL.createObjectURL(new Blob([picture], { type }));
-    this.urls.push(url);
-    return url;
-  }
-
-  /** Give back the memory of what was shown, and stop what is on its way. */
-  forget() {
+  /** Nobody waits any more for what is on its way. */
+  stop() {
     this.stopper?.abort();
-    for (const url of this.urls) URL.revokeObjectURL(url);
-    this.urls = [];
   }
 }

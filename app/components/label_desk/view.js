@@ -33,6 +33,7 @@ function thumbnail(tile, caption) {
     const text = element("figcaption");
     const dot = element("span", "dot");
     dot.style.background = tile.colour;
+    text.title = "s: similarity (cosine), at most 1. The colour is that of its cluster.";
     text.append(dot, element("span", "", caption));
     figure.append(text);
   }
@@ -48,6 +49,7 @@ class View {
     this.stage();
     this.help = element("section", "help");
     this.nearTitle = element("h4", "", "Nearest images");
+    this.nearTitle.title = "The images most alike to this one by what the network sees, the nearest first";
     this.near = element("div", "thumbs");
     this.typicalTitle = element("h4");
     this.typical = element("div", "thumbs");
@@ -69,6 +71,7 @@ class View {
     this.what = element("div", "what");
     this.title = element("span", "path");
     this.reason = element("span", "reason");
+    this.reason.title = "Why this image is suggested";
     this.what.append(this.title, this.reason);
     this.keys = element("div", "keys");
     const desk = this.desk;
@@ -135,9 +138,11 @@ class View {
   foot() {
     this.footer = element("div", "foot");
     this.progress = element("span", "progress");
+    this.progress.title = "Images of this row that have a label, are excluded or were skipped";
     this.said = element("span", "said");
     this.saved = element("span", "saved");
     this.saved.setAttribute("role", "status");
+    this.saved.title = "When your last decision was on the disk";
     this.alert = element("div", "alert");
     this.alert.setAttribute("role", "alert");
     this.alert.hidden = true;
@@ -269,7 +274,7 @@ class View {
     const { data } = desk;
     const total = desk.order.length;
     const done = desk.order.filter((id) => !desk.isOpen(id)).length;
-    put(this.progress, total ? `${done.toLocaleString("en")} of ${total.toLocaleString("en")} decided${data.source ? ` · ${data.source}` : ""}` : "");
+    put(this.progress, total ? `${done.toLocaleString("en")} of ${total.toLocaleString("en")} images decided${data.source ? ` · ${data.source}` : ""}` : "");
     put(this.said, data.said || "");
     const failed = desk.failed.length;
     const words = failed ? "not saved" : desk.pending.length ? `saving ${desk.pending.length} …` : data.saved ? `saved ${data.saved}` : "";
