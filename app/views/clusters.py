@@ -214,16 +214,17 @@ def _show_cluster(subject: RunSubject, number: int) -> None:
             _show_split(subject, number, len(rows))
     orders = subject.orders()
     remembered("cluster-order", orders[0], orders)
-    order = st.segmented_control(
-        "Order",
-        orders,
-        key="cluster-order",
-        required=True,
-        label_visibility="collapsed",
-        on_change=turn_page,
-        args=("cluster", 0),
-    )
-    _show_moving(subject, number)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        order = st.segmented_control(
+            "Order",
+            orders,
+            key="cluster-order",
+            required=True,
+            label_visibility="collapsed",
+            on_change=turn_page,
+            args=("cluster", 0),
+        )
+        _show_moving(subject, number)
     paged_gallery(subject, subject.ordered(rows, order or orders[0]), name="cluster", columns=10, picking=True)
 
 
@@ -260,26 +261,25 @@ def _show_split(subject: RunSubject, number: int, size: int) -> None:
 def _show_moving(subject: RunSubject, number: int) -> None:
     """What to do with the images that are picked; always there, so that they stay under the mouse while picking."""
     picks, others = exploring().picks, _others(subject, number)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        target = st.selectbox(
-            "Where to move them",
-            others,
-            format_func=lambda other: f"to {subject.cluster_text(other)}",
-            width=220,
-            key="move-target",
-            label_visibility="collapsed",
-            disabled=not others,
-        )
-        st.button(
-            f"Move {len(picks):,} picked",
-            key="move-picked",
-            type="primary" if picks else "secondary",
-            on_click=move,
-            args=(subject, picks, target),
-            disabled=not picks or not others,
-            help="Pick images with the box in their corner; Ctrl and click, or Shift and click for all up to there.",
-        )
-        show_label_popover(subject, picks, f"picked in {subject.cluster_text(number)}", key="cluster-label")
+    target = st.selectbox(
+        "Where to move them",
+        others,
+        format_func=lambda other: f"to {subject.cluster_text(other)}",
+        width=180,
+        key="move-target",
+        label_visibility="collapsed",
+        disabled=not others,
+    )
+    st.button(
+        f"Move {len(picks):,} picked",
+        key="move-picked",
+        type="primary" if picks else "secondary",
+        on_click=move,
+        args=(subject, picks, target),
+        disabled=not picks or not others,
+        help="Pick images with the box in their corner; Ctrl and click, or Shift and click for all up to there.",
+    )
+    show_label_popover(subject, picks, f"picked in {subject.cluster_text(number)}", key="cluster-label")
 
 
 # ---- classes
