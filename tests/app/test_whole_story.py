@@ -138,7 +138,7 @@ def train(page: Page, workspace: Workspace) -> str:
 
 
 def explore(page: Page, workspace: Workspace, paths: dict[int, str]) -> None:
-    page.get_by_role("link", name="Explore the clusters").click()
+    page.get_by_role("button", name="Explore the clusters", exact=True).click()
     expect(page.get_by_text(f"{len(paths)} images").first).to_be_visible()
     page.get_by_test_id("stMain").get_by_text("PCA", exact=True).click()
     frame = page.locator(".map").first
