@@ -57,6 +57,9 @@ def show_live(queue: JobQueue, run: str | None) -> None:
 
 
 def _show(run: str | None, *, live: bool) -> None:
+    page = training.wanted_page()
+    if page is not None:
+        go_to(page)
     workspace = Workspace()
     queue = queue_of(workspace)
     try:
@@ -135,17 +138,25 @@ def _show_ways_on(run: RunFolder, view: RunView, status: Record, settings: Recor
     facts = result_facts(run)
     so_far = "" if facts is not None and facts.get("final", True) else " so far"
     with st.container(horizontal=True, vertical_alignment="center"):
-        for page, label, icon in (("explore", "Explore the clusters", "bubble_chart"),
-                                  ("clusters", "Look through them", "category")):  # fmt: skip
-            if st.button(f"{label}{so_far}", key=f"ways-{page}", icon=f":material/{icon}:", disabled=facts is None):
-                go_to(page)
+        _show_way("explore", f"Explore the clusters{so_far}", "bubble_chart", is_open=facts is not None)
+        _show_way("clusters", f"Look through them{so_far}", "category", is_open=facts is not None)
         if not view.trains:
-            if st.button("Compare with other runs", key="ways-runs", icon=":material/stacked_line_chart:"):
-                go_to("runs")
+            _show_way("runs", "Compare with other runs", "stacked_line_chart")
         elif facts is None:
             show_caption(f"The first clusters can be looked at after epoch {first_look(settings):,}.")
         else:
             show_caption(f"Those after epoch {epoch_of(facts, status):,}, while training goes on.")
+
+
+def _show_way(page: str, label: str, icon: str, *, is_open: bool = True) -> None:
+    st.button(
+        label,
+        key=f"ways-{page}",
+        icon=f":material/{icon}:",
+        disabled=not is_open,
+        on_click=training.leave_for,
+        args=(page,),
+    )
 
 
 # ---- jobs

@@ -12,7 +12,7 @@ from app.state.selection import selection
 KEPT: Literal["session"] = "session"
 """For `persist_state`: what is in a box stays there while another page is looked at."""
 
-_FOLLOWED, _COUNTED = "train-followed", "train-counted"
+_FOLLOWED, _COUNTED, _LEAVING = "train-followed", "train-counted", "train-leaving"
 
 
 def follow(job_id: str | None) -> None:
@@ -50,3 +50,14 @@ def ask_for_count(dataset: str) -> None:
 def wants_count(dataset: str) -> bool:
     """Whether one was asked for."""
     return dataset in st.session_state.get(_COUNTED, ())
+
+
+def leave_for(page: str) -> None:
+    """For a button: another page is wanted. A page that draws itself anew every second could miss the click itself."""
+    st.session_state[_LEAVING] = page
+
+
+def wanted_page() -> str | None:
+    """The page that was asked for, told once."""
+    page: str | None = st.session_state.pop(_LEAVING, None)
+    return page
