@@ -183,5 +183,6 @@ def _shown(hosts: list[str], address: str) -> list[str]:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
+    with suppress(BrokenPipeError):  # whoever started it does not listen any more
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()

@@ -75,5 +75,5 @@ def disk_full(where: Path) -> DiskFullError:
     """The error for a full disk."""
     return DiskFullError(
         f"The disk holding {where} is full. What was finished is kept: free some space "
-        "(or choose another place with --workspace) and run the same command again to carry on."
+        "(or choose another place with --workspace) and try again to carry on."
     )
