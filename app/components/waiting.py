@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.components.plain import show_error
+from app.components.plain import show_caption, show_error
 from app.exploring.background import Work, dismiss, work
 from app.exploring.subject import RunSubject, Subject
 from crlc.cli.output import describe
@@ -41,7 +41,9 @@ def _follow(key: str) -> None:
     progress = found.progress
     share = progress.done / progress.total if progress is not None and progress.total else 0.0
     said = "starting" if progress is None else describe(progress)
-    bar.progress(min(share, 1.0), text=f"{found.title}: {said}")
+    with bar:
+        show_caption(f"{found.title}: {said}")  # the title may be a path, and the bar's own text is Markdown
+        st.progress(min(share, 1.0))
     button.button("Cancel", key=f"cancel-{key}", on_click=found.cancel, width="stretch")
 
 

@@ -57,8 +57,25 @@ class Projection(nn.Module):
             unit_total += unit.double().sum(dim=0)
             products += (unit.T @ unit).double()
         mean = unit_total / count
-        spread, axes = torch.linalg.eigh(products / count - torch.outer(mean, mean))
+        spread, axes = _eigen(products / count - torch.outer(mean, mean))
         self.second_centre.copy_(mean)
         self.components.copy_(axes.flip(1)[:, :kept])
         variance = spread.flip(0)[:kept].clamp_min(0).mean()
         self.scale.copy_(variance.sqrt().clamp_min(1e-6))
+
+
+def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues from the smallest up, and their vectors as columns."""
+    try:
+        values, vectors = torch.linalg.eigh(symmetric)
+    except RuntimeError:  # it gives up now and then where few images leave most eigenvalues at zero
+        values, vectors = slow_eigen(symmetric)
+    return values, vectors
+
+
+def slow_eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by another algorithm (MRRR), which does not give up."""
+    from scipy.linalg import eigh
+
+    values, vectors = eigh(symmetric.numpy(), driver="evr")
+    return torch.from_numpy(values), torch.from_numpy(vectors)

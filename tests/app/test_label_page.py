@@ -163,7 +163,7 @@ def test_what_cannot_be_saved_is_said_in_place(page: Page, app: RunningApp, labe
     assert labels_of(labelled) == {}
     with sqlite3.connect(labelled.folder / "annotations.sqlite") as log:
         log.execute("DROP TRIGGER full")
-    page.get_by_text("Try again").click()
+    page.get_by_role("button", name="Try again").click()
     saved(page)
     expect(page.locator(".alert")).to_be_hidden()
     assert labels_of(labelled) == {at: "cat"}
@@ -200,7 +200,7 @@ def test_a_full_disk_is_said_and_what_was_saved_is_there(browser: Browser, small
     assert labels_of(dataset) == wanted
     page.screenshot(path=ARTIFACTS / "label_full_disk.png")
     filler.unlink()
-    page.get_by_text("Try again").click()
+    page.get_by_role("button", name="Try again").click()
     saved(page)
     assert labels_of(dataset) == wanted | {lost: "cat"}
     assert page.get_by_text("Traceback").count() == 0

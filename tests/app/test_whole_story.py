@@ -309,5 +309,5 @@ def test_from_a_folder_to_a_table(page: Page, app: RunningApp, tmp_path: Path):
     before = RunAnalysis.open(app.workspace, parent)
     assert before.names == {cluster: name}
     check_table(take_away(page, parent), before, paths, given)
-    # Opened by its address, a page is first taken for the root of the app: Streamlit looks there, finds nothing, goes on.
+    # Opened by its address, a page is first taken for the app's root: Streamlit looks there, finds nothing, goes on.
     assert [trouble for trouble in troubles if "/export/_stcore/" not in trouble] == []

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from crlc.model.projection import Projection
+from crlc.model.projection import Projection, slow_eigen
 
 
 @pytest.fixture
@@ -49,3 +49,13 @@ def test_chunks_do_not_matter_and_a_checkpoint_keeps_it(vectors: torch.Tensor):
 def test_identical_vectors_give_no_nan():
     x = fitted(torch.full((40, 12), 0.7))(torch.full((3, 12), 0.7))
     assert torch.isfinite(x).all()
+
+
+def test_both_algorithms_give_the_same_axes(vectors: torch.Tensor):
+    few = vectors[:4] - vectors[:4].mean(dim=0)
+    symmetric = (few.T @ few).double()  # most of its eigenvalues are zero
+    values, axes = slow_eigen(symmetric)
+    expected, expected_axes = torch.linalg.eigh(symmetric)
+    torch.testing.assert_close(values, expected)
+    same = (axes.T @ expected_axes).abs()[-3:, -3:]
+    torch.testing.assert_close(same, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-6)

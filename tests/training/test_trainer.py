@@ -301,7 +301,7 @@ def test_a_loss_that_is_not_a_number_stops_with_advice_and_keeps_the_checkpoint(
                 next(trainer.network.parameters()).fill_(float("nan"))
 
     trainer = Trainer(shapes(), replace(TINY, checkpoint_seconds=0.0), folder, CPU, Listener(poison))
-    with pytest.raises(TrainingError, match="not numbers any more at step 8. Train again with a lower learning rate"):
+    with pytest.raises(TrainingError, match="not numbers any more at step 8. Train again with a lower learning_rate"):
         trainer.run()
     assert folder.status()["state"] == "failed"
     saved = torch.load(folder.checkpoint_file, weights_only=True)
