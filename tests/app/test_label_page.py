@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from crlc.cli.main import main
 from crlc.data.dataset import ImageDataset
 from crlc.workspace import Workspace
 from crlc.workspace.annotations import Annotations
 from crlc.workspace.clusterings import ClusterEditor
 from crlc.workspace.run_analysis import RunAnalysis
-from crlc.workspace.runs import Runs
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.app.tiny_run import tiny_dataset, tiny_run
 from tests.workspace.test_annotation_log import fill
@@ -222,41 +219,3 @@ def test_many_at_once_and_new_names(page: Page, app: RunningApp, labelled: Image
     assert labels_of(labelled) == dict.fromkeys([9, 10, 11, 12], "bird")
     expect(page.locator("figcaption .text")).to_have_text(["bird"] * 4)
     page.screenshot(path=ARTIFACTS / "label_grid.png")
-
-
-@pytest.fixture
-def trained_app(workspace: Workspace) -> Iterator[str]:
-    """The app with a run of 60 digits, so small that what comes after it takes seconds."""
-    few = ("--epochs", "1", "--clusters", "3", "--set", "batch_size=16", "--set", "subheads=2")
-    assert main(["import", "digits", "--limit", "60", "--workspace", str(workspace.root)]) == 0
-    assert main(["train", "digits", *few, "--workspace", str(workspace.root)]) == 0
-    process, url = start_app(workspace)
-    yield url
-    end_app(process)
-
-
-def test_labels_make_a_better_run_and_it_says_what_changed(browser: Browser, trained_app: str, workspace: Workspace):
-    expect.set_options(timeout=60_000)
-    dataset = workspace.dataset("digits")
-    parent = Runs(workspace).ids()[-1]
-    assert main(["label", "digits", "set", "one", "1", "2", "3", "4", "--workspace", str(workspace.root)]) == 0
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    open_desk(page, trained_app)
-    page.keyboard.press("1")
-    saved(page)
-    assert len(labels_of(dataset)) == 5
-    page.get_by_role("button", name="Improve with your 5 labels").click()
-    expect(page.get_by_text("Improving: ")).to_be_visible()
-    page.keyboard.press("1")  # the page stays usable
-    saved(page)
-    assert len(labels_of(dataset)) == 6
-    page.get_by_test_id("stMain").get_by_text("What changed", exact=True).click(timeout=120_000)
-    expect(page.get_by_text("Labels followed")).to_be_visible()
-    expect(page.get_by_text(" of 6").first).to_be_visible()
-    page.screenshot(path=ARTIFACTS / "what_changed.png")
-    child = Runs(workspace).ids()[-1]
-    assert Runs(workspace).open(child).description()["parent"] == parent
-    assert f"run={parent}" in page.url
-    page.get_by_role("button", name="Go on with the new run").click()
-    page.wait_for_url(f"**/label?dataset=digits&run={child}")
-    page.close()

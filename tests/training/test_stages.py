@@ -26,6 +26,7 @@ from crlc.training.speaking import confirmation, neighbour_information
 from crlc.training.stages import stages_of
 from crlc.training.trainer import Extras, Trainer
 from tests.conftest import ROOT
+from tests.training.conftest import Whole
 from tests.training.test_trainer import CPU, TINY, lines, shapes, trained
 
 TWO_STAGE = replace(
@@ -90,13 +91,12 @@ Doomed(shapes(), replace(TWO_STAGE, checkpoint_seconds=0.0), RunFolder(folder), 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 @pytest.mark.parametrize("fatal_step", [9, 10, 14])  # three steps an epoch: at the border, just after, in the second
-def test_a_run_killed_in_any_stage_goes_on_exactly(tmp_path: Path, fatal_step: int):
-    trained(tmp_path / "whole", TWO_STAGE)
+def test_a_run_killed_in_any_stage_goes_on_exactly(tmp_path: Path, whole: Whole, fatal_step: int):
     command = [sys.executable, "-c", KILLED, str(tmp_path / "cut"), str(fatal_step), str(ROOT)]
     outcome = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert outcome.returncode == -signal.SIGKILL, outcome.stderr
     trained(tmp_path / "cut", TWO_STAGE)
-    assert lines(tmp_path / "cut") == lines(tmp_path / "whole")
+    assert lines(tmp_path / "cut") == lines(whole(TWO_STAGE))
 
 
 def test_a_frozen_run_needs_no_backbone_in_its_checkpoint_and_assigns_new_images(tmp_path: Path):
