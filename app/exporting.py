@@ -28,6 +28,7 @@ from crlc.workspace.export.rows import RunExport
 from crlc.workspace.export.tables import record_batch, write_table
 from crlc.workspace.image_lookup import paths_of
 from crlc.workspace.label_table import write_labels
+from crlc.workspace.run_colours import colour_slots
 from crlc.workspace.run_files import read_result
 from crlc.workspace.run_maps import kept_map, ready_run_map
 from crlc.workspace.runs import Runs
@@ -212,7 +213,8 @@ def _write_page(
     workspace: Workspace, run: RunFolder, file: Path, options: ExportOptions, report: ProgressCallback
 ) -> str:
     method = options.map or (None if has_map(run, None) else _MAPS[0])
-    made = write_html_map(gathered(workspace, run, method, report), file, report)
+    export = gathered(workspace, run, method, report)
+    made = write_html_map(export, file, report, slots=colour_slots(workspace, run))
     return f"Wrote a map of {made.images:,} images to {printable(str(file))}."
 
 

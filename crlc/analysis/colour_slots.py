@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from crlc.analysis.agreement import contingency
+from crlc.analysis.palette import DISTINCT
 from crlc.analysis.quality import matched_to
 from crlc.analysis.unit_rows import Rows
 
-DISTINCT_COLOURS = 20
+DISTINCT_COLOURS = len(DISTINCT)
 """How many colours there are; more clusters share them."""
 
 

@@ -109,9 +109,12 @@ def _table(options: argparse.Namespace, runs: Runs, run: RunFolder, output: Outp
 def _page(options: argparse.Namespace, runs: Runs, run: RunFolder, output: Output) -> None:
     from crlc.workspace.export.html_map import write_html_map
     from crlc.workspace.export.places import require_new_file
+    from crlc.workspace.run_colours import colour_slots
 
     require_new_file(options.out)
-    report = write_html_map(_gathered(options, runs, run, map_needed=True), options.out, TerminalProgress())
+    export = _gathered(options, runs, run, map_needed=True)
+    slots = colour_slots(runs.workspace, run)
+    report = write_html_map(export, options.out, TerminalProgress(), slots=slots)
     lines = [f"Wrote a map of {report.images:,} images to {printable(str(options.out))}; open it in a browser."]
     if report.thumbnails < report.images:
         lines.append(f"Images without a picture: {report.images - report.thumbnails:,}.")

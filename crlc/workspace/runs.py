@@ -43,7 +43,7 @@ class Runs:
 
     def __init__(self, workspace: Workspace) -> None:
         """Take the workspace."""
-        self._workspace = workspace
+        self.workspace = workspace
         self._folder = workspace.root / "runs"
 
     def ids(self) -> list[str]:
@@ -70,7 +70,7 @@ class Runs:
         if len(matching) > 1:
             raise NotFoundError(f"{run_id!r} may be any of {', '.join(matching)}. Give more of the name.")
         hint = nearest_hint(run_id, ids)
-        raise NotFoundError(f"No run is named '{printable(run_id)}' in {self._workspace.root}. {hint}")
+        raise NotFoundError(f"No run is named '{printable(run_id)}' in {self.workspace.root}. {hint}")
 
     def create(
         self,
@@ -131,7 +131,7 @@ class Runs:
         missing = [name for name in ("dataset", "dataset_uid", "manifest_version") if name not in description]
         if missing:
             raise DamagedError(f"The description of the run (run.json) has no {', '.join(missing)}. Train again.")
-        dataset = self._workspace.dataset(description["dataset"])
+        dataset = self.workspace.dataset(description["dataset"])
         if dataset.info.uid != description["dataset_uid"]:
             raise CrlcError(
                 f"The data set {dataset.name!r} was removed and made anew since this run; its images have other ids. "

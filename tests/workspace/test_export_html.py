@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 from crlc.analysis.map_settings import MapSettings
+from crlc.analysis.palette import DISTINCT
 from crlc.config import ImportOptions
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
@@ -59,13 +60,15 @@ def embedded(page: str, kind: str) -> list[dict]:
 
 def test_the_page_holds_everything(run: RunFolder, dataset: ImageDataset, tmp_path: Path):
     export = exported(run, dataset)
-    assert write_html_map(export, tmp_path / "map.html") == MapReport(images=5, thumbnails=5, left_out=0)
+    assert write_html_map(export, tmp_path / "map.html", slots=(4, 0, 2)) == MapReport(
+        images=5, thumbnails=5, left_out=0
+    )
     page = (tmp_path / "map.html").read_text(encoding="utf-8")
     (about,), (part,) = embedded(page, "about"), embedded(page, "part")
     assert about["clusters"] == [
-        {"number": 0, "name": "</script><b>bold</b>", "images": 2},
-        {"number": 1, "name": None, "images": 1},
-        {"number": 2, "name": None, "images": 2},
+        {"number": 0, "name": "</script><b>bold</b>", "images": 2, "colour": DISTINCT[4]},
+        {"number": 1, "name": None, "images": 1, "colour": DISTINCT[0]},
+        {"number": 2, "name": None, "images": 2, "colour": DISTINCT[2]},
     ]
     ids = [number for chunk in export.chunks() for number in chunk.ids.tolist()]
     assert part["path"] == [dataset.record(number).path for number in ids] == sorted(NAMES)

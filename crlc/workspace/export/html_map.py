@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.analysis.colour_slots import extended_slots
+from crlc.analysis.palette import DISTINCT
 from crlc.data.thumbnails import thumbnail
 from crlc.errors import CrlcError, UsageError
 from crlc.files import write_new_file
@@ -38,8 +41,16 @@ class MapReport:
     """Excluded, or not on the map."""
 
 
-def write_html_map(export: RunExport, file: Path, report: ProgressCallback = no_progress) -> MapReport:
+def write_html_map(
+    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, slots: Sequence[int] = ()
+) -> MapReport:
     """Write the page; it is there whole or not at all.
+
+    Args:
+        export: what is on it.
+        file: where.
+        report: told how far it is.
+        slots: the colours that the run's clusters have elsewhere (`run_colours`); by default in their order.
 
     Raises:
         UsageError: there is no map, or the file exists already.
@@ -51,7 +62,7 @@ def write_html_map(export: RunExport, file: Path, report: ProgressCallback = no_
     with trouble_explained(file):
         counts = _count(export)
         result: list[MapReport] = []
-        write_new_file(file, lambda stream: result.append(_write(export, counts, stream, report)))
+        write_new_file(file, lambda stream: result.append(_write(export, counts, slots, stream, report)))
     return result[0]
 
 
@@ -67,13 +78,24 @@ def _shown(chunk: Chunk) -> NDArray[np.int64]:
     return np.flatnonzero(chunk.placed & ~chunk.excluded)
 
 
-def _write(export: RunExport, counts: dict[int, int], stream: IO[bytes], report: ProgressCallback) -> MapReport:
+def _write(
+    export: RunExport, counts: dict[int, int], slots: Sequence[int], stream: IO[bytes], report: ProgressCallback
+) -> MapReport:
     from plotly.offline import get_plotlyjs
 
     total = sum(counts.values())
     with_pictures = total <= MOST_THUMBNAILS
     note = "" if with_pictures else f"Without pictures, as there are more than {MOST_THUMBNAILS:,} images."
-    clusters = [{"number": number, "name": export.names.get(number), "images": counts[number]} for number in counts]
+    all_slots = extended_slots(tuple(slots), export.clusters.first_new)
+    clusters = [
+        {
+            "number": number,
+            "name": export.names.get(number),
+            "images": counts[number],
+            "colour": DISTINCT[all_slots[number]],
+        }
+        for number in counts
+    ]
     about = {"dataset": export.dataset.name, "run": export.run, "note": note, "clusters": clusters}
     page = (files(__package__) / "map_page.html").read_text(encoding="utf-8")
     title, library, data = "<!--title-->", "<!--plotly-->", "<!--data-->"
