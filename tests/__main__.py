@@ -1,7 +1,6 @@
 """`python -m tests`: sets up like run_app.py, then runs ruff, mypy and pytest.
 
-Arguments go to pytest: `python -m tests -k import`. Files of tests run side by side, each with one thread: more
-threads than cores wait for each other.
+Arguments go to pytest: `python -m tests -k import`. Files of tests run side by side.
 """
 
 import os
@@ -13,7 +12,6 @@ import run_app
 
 HERE = Path(__file__).resolve().parent
 SIDE_BY_SIDE = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 
 def main() -> int:
@@ -28,8 +26,7 @@ def main() -> int:
     tests = ["pytest", *SIDE_BY_SIDE, *sys.argv[1:]]
     for check in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], tests):
         print(f"\n{' '.join(check)}", flush=True)
-        environment = {**os.environ, **ONE_THREAD}
-        code = subprocess.run([str(python), "-m", *check], cwd=run_app.ROOT, env=environment, check=False).returncode
+        code = subprocess.run([str(python), "-m", *check], cwd=run_app.ROOT, check=False).returncode
         if code != 0:
             return code
     return 0
