@@ -20,6 +20,7 @@ from app.state.imports import note_begun
 from app.state.selection import choose
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.data.manifest import ImageRecord
+from crlc.data.thumbnails import is_tiny
 from crlc.errors import CrlcError
 from crlc.names import printable
 from crlc.workspace import Workspace
@@ -163,7 +164,7 @@ def _show_samples(dataset: ImageDataset) -> None:
     images = "".join(
         f"<img src='{escape(image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_SIDE))}' "
         f"loading='lazy' alt='' style='flex:none;width:{_strip_width(record)}px;object-fit:contain;border-radius:4px;"
-        f"background:#8882;image-rendering:{'pixelated' if (record.height or 0) < _THUMBNAIL_SIDE // 3 else 'auto'}'>"
+        f"background:#8882;image-rendering:{'pixelated' if is_tiny(record) else 'auto'}'>"
         for record in dataset.sample(_SAMPLES)
     )
     st.html(f"<div style='display:flex;gap:6px;height:{_STRIP_HEIGHT}px;overflow:hidden'>{images}</div>")

@@ -50,22 +50,18 @@ class Cells:
     """What lies in the cells of an index, so that a cell's vectors lie together."""
 
     def __init__(self, index: Any) -> None:
-        """Copy it out of the index."""
+        """Copy out of the index which rows they hold; the vectors only when they are asked for."""
         import faiss
 
         untyped: Any = faiss
+        self._index = index
         lists = index.invlists
         self.centres: Vectors = index.quantizer.reconstruct_n(0, index.nlist)
         self.starts: Rows = np.cumsum([0, *(lists.list_size(cell) for cell in range(index.nlist))])
         self.rows: Rows = np.empty(index.ntotal, dtype=np.int64)
-        self.vectors: Vectors = np.empty((index.ntotal, index.d), dtype=np.float32)
-        for cell in range(index.nlist):
+        for cell in np.flatnonzero(np.diff(self.starts)).tolist():
             place = self.place(cell)
-            size = place.stop - place.start
-            if size:
-                self.rows[place] = untyped.rev_swig_ptr(lists.get_ids(cell), size)
-                codes = untyped.rev_swig_ptr(lists.get_codes(cell), size * index.code_size)
-                self.vectors[place] = codes.view(np.float32).reshape(size, index.d)
+            self.rows[place] = untyped.rev_swig_ptr(lists.get_ids(cell), place.stop - place.start)
 
     def __len__(self) -> int:
         """How many cells there are."""
@@ -74,6 +70,21 @@ class Cells:
     def place(self, cell: int) -> slice:
         """Where the rows of a cell stand in `rows` and `vectors`."""
         return slice(int(self.starts[cell]), int(self.starts[cell + 1]))
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Of all rows, in the order of `rows`, (N, d)."""
+        import faiss
+
+        untyped: Any = faiss
+        index = self._index
+        vectors = np.empty((index.ntotal, index.d), dtype=np.float32)
+        for cell in np.flatnonzero(np.diff(self.starts)).tolist():
+            place = self.place(cell)
+            size = place.stop - place.start
+            codes = untyped.rev_swig_ptr(index.invlists.get_codes(cell), size * index.code_size)
+            vectors[place] = codes.view(np.float32).reshape(size, index.d)
+        return vectors
 
     @cached_property
     def cell_of(self) -> Rows:

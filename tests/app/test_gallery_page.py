@@ -11,10 +11,10 @@ from playwright.sync_api import Locator, Page, expect
 from crlc.analysis.map_settings import MapSettings, map_file, write_map
 from crlc.data.dataset import ImageDataset
 from crlc.training.run_folder import RunFolder
-from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.run_files import maps_folder
 from tests.app.conftest import RunningApp
+from tests.app.tiny_run import describe_run
 from tests.pictures import save_pictures
 from tests.workspace.handmade_results import handmade_result, on_circle
 
@@ -27,16 +27,7 @@ SCROLLED = """grid => {
 
 def run_of_many(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
     """Two clusters of a hundred; the first images are the surest."""
-    RunFolder(workspace.root / "runs" / "many").write_description(
-        {
-            "dataset": dataset.name,
-            "dataset_uid": dataset.info.uid,
-            "manifest_version": dataset.version,
-            "preset": "quick",
-            "settings": TrainSettings(clusters=2).to_json(),
-            "created": "2024-01-01T00:00:00+00:00",
-        }
-    )
+    describe_run(workspace, dataset, "many", clusters=2)
     angles, sure = np.linspace(0, 180, COUNT).tolist(), np.linspace(0.99, 0.6, COUNT).tolist()
     clusters = [0] * (COUNT // 2) + [1] * (COUNT // 2)
     run = handmade_result(workspace, dataset, name="many", z=on_circle(angles), clusters=clusters, sure=sure)

@@ -32,18 +32,23 @@ def tiny_dataset(workspace: Workspace, folder: Path, *, classes: bool = True) ->
     return workspace.import_dataset(str(folder))[0]
 
 
-def tiny_run(workspace: Workspace, dataset: ImageDataset, *, clusters: list[int] | None = None) -> RunFolder:
-    """Its result and all three maps, which are the same."""
-    RunFolder(workspace.root / "runs" / "tiny-run").write_description(
+def describe_run(workspace: Workspace, dataset: ImageDataset, name: str, *, clusters: int) -> None:
+    """What the files of a run say about it."""
+    RunFolder(workspace.root / "runs" / name).write_description(
         {
             "dataset": dataset.name,
             "dataset_uid": dataset.info.uid,
             "manifest_version": dataset.version,
             "preset": "quick",
-            "settings": TrainSettings(clusters=3).to_json(),
+            "settings": TrainSettings(clusters=clusters).to_json(),
             "created": "2024-01-01T00:00:00+00:00",
         }
     )
+
+
+def tiny_run(workspace: Workspace, dataset: ImageDataset, *, clusters: list[int] | None = None) -> RunFolder:
+    """Its result and all three maps, which are the same."""
+    describe_run(workspace, dataset, "tiny-run", clusters=3)
     run = handmade_result(
         workspace, dataset, z=on_circle(ANGLES), clusters=clusters or CLUSTERS, sure=SURE, count=3, name="tiny-run"
     )
