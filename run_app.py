@@ -1,7 +1,7 @@
-"""Start CRLC Studio: `python run_app.py`. On the first start this sets everything up.
+"""Start CRLC Studio: `python run_app.py`. The first start installs everything that the app needs.
 
-Standard library only, and written so that every Python 3.6 or later can read it, to be able to say what
-is missing. The set-up half (`prepare_environment`) is used by `python -m tests` too.
+This file uses the standard library only and the syntax of Python 3.6, so that an old Python can run it and report that
+it is too old. `python -m tests` also uses `prepare_environment`.
 """
 
 import argparse
@@ -19,16 +19,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements.txt"
-OLDEST_PYTHON = (3, 11)
+MIN_PYTHON = (3, 11)
 SPACE_NEEDED = "about 7 GB (most of it torch; 2 GB where there is no CUDA build)"
-ALMOST_NOTHING = 20_000_000
+MIN_FREE_BYTES = 20_000_000
 LOG_TAIL_BYTES = 200_000
 
-# What pip's log says, and what that means for a person. The first that fits is shown.
+# Patterns in the log of pip, and their meaning for the user. The first match is shown.
 FAILURES = (
     (
         r"No space left on device|Errno 28|not enough space|disk quota",
-        "the disk is full: {space} are needed, {free} are free in {place}",
+        "the disk is full: {space} are needed, {free} are free in {folder}",
     ),
     (
         r"Failed to establish a new connection|Temporary failure in name resolution|getaddrinfo failed|"
@@ -42,24 +42,26 @@ FAILURES = (
     ),
     (
         r"Permission denied|Access is denied",
-        "permission denied while writing to {root}. Check your rights on that folder",
+        "permission denied while writing to {root}. Check the permissions of that folder",
     ),
 )
 
 
 class SetupError(Exception):
-    """The environment could not be made ready; the message says why and what to do."""
+    """Raised when the environment cannot be prepared; the message gives the reason and the next step."""
 
 
 def main(arguments=None):
-    """Set up if needed, then become the app."""
+    """Prepare the environment if needed, then run the app in place of this process."""
     parser = argparse.ArgumentParser(description="Start CRLC Studio in the browser.")
     showing = parser.add_mutually_exclusive_group()
     showing.add_argument("--no-browser", action="store_true", help="do not open the browser")
-    showing.add_argument("--window", action="store_true", help="open a window of its own instead of a browser's tab")
-    parser.add_argument("--host", help="address to listen on; by default this computer only. Others need a token")
-    parser.add_argument("--port", type=int, help="port to listen on; by default 8501, or any that is free")
-    parser.add_argument("--workspace", help="where data sets and runs are kept; by default your user-data folder")
+    showing.add_argument("--window", action="store_true", help="open a separate window instead of a browser tab")
+    parser.add_argument(
+        "--host", help="address to listen on; default: this computer only. Other computers need a token"
+    )
+    parser.add_argument("--port", type=int, help="port to listen on; default: 8501, or any free port")
+    parser.add_argument("--workspace", help="folder of datasets and runs; default: your user-data folder")
     options = parser.parse_args(arguments)
     try:
         python = prepare_environment([REQUIREMENTS])
@@ -67,9 +69,9 @@ def main(arguments=None):
         print("\nerror: {}".format(error), file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted. The next start carries on.", file=sys.stderr)
+        print("\nInterrupted. The next start continues.", file=sys.stderr)
         return 1
-    command = [str(python), "-P", "-m", "app"]  # -P: not an `app` in the folder where somebody stands
+    command = [str(python), "-P", "-m", "app"]  # -P: ignore a module `app` in the current folder
     if options.no_browser:
         command.append("--no-browser")
     if options.window:
@@ -80,73 +82,73 @@ def main(arguments=None):
         command += ["--port", str(options.port)]
     if options.workspace is not None:
         command += ["--workspace", os.path.abspath(os.path.expanduser(options.workspace))]
-    return become(command)
+    return replace_process(command)
 
 
 def prepare_environment(requirement_files):
-    """Find or make a Python that has everything in the files.
+    """Find or create a Python environment that has all requirements in the files.
 
     Returns:
         The path of its interpreter.
 
     Raises:
-        SetupError: it could not be made ready.
+        SetupError: the environment could not be prepared.
     """
     check_python(sys.version_info)
-    if not os.environ.get("CRLC_OWN_ENVIRONMENT") and satisfies_here(requirement_files):
+    if not os.environ.get("CRLC_OWN_ENVIRONMENT") and has_requirements(requirement_files):
         return Path(sys.executable)
-    python = interpreter_of(ENVIRONMENT)
+    python = get_interpreter(ENVIRONMENT)
     if not is_ready(python, requirement_files):
-        with only_one_setup():
-            if not is_ready(python, requirement_files):  # another start may have just done it
-                make_environment(python)
-                remove_stamp()  # what pip does from here on may be cut off half way
+        with hold_setup_lock():
+            if not is_ready(python, requirement_files):  # another start may have finished the setup
+                create_environment(python)
+                remove_stamp()  # pip may be interrupted from here on
                 install(python, requirement_files)
                 write_stamp(python, requirement_files)
     return python
 
 
 def check_python(version):
-    """Refuse a Python that is too old.
+    """Check the version of Python.
 
     Raises:
-        SetupError: it is.
+        SetupError: the version is too old.
     """
-    if tuple(version[:2]) < OLDEST_PYTHON:
+    if tuple(version[:2]) < MIN_PYTHON:
         raise SetupError(
             "CRLC Studio needs Python {}.{} or later; this is {}.{} ({}). Install a current Python from python.org "
-            "and start with that one.".format(*OLDEST_PYTHON, *version[:2], sys.executable)
+            "and start the app with it.".format(*MIN_PYTHON, *version[:2], sys.executable)
         )
 
 
-# ---- does somebody's own environment do?
+# ---- the environment of the user
 
 
-def satisfies_here(requirement_files):
-    """Whether the interpreter that runs this has everything already (somebody's own venv or conda)."""
-    return all(is_satisfied(line) for file in requirement_files for line in requirement_lines(file))
+def has_requirements(requirement_files):
+    """Return whether the interpreter that runs this file has all requirements (a venv or conda of the user)."""
+    return all(is_satisfied(line) for file in requirement_files for line in read_requirements(file))
 
 
-def requirement_lines(file):
-    """The requirements in a file, without comments."""
+def read_requirements(file):
+    """Return the requirements in a file, without comments."""
     lines = (line.split("#")[0].strip() for line in Path(file).read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line]
 
 
 def is_satisfied(requirement):
-    """Whether one `name` or `name>=version` is installed here."""
-    import importlib.metadata  # unknown to the old Pythons that this file must be readable for
+    """Return whether one `name` or `name>=version` is installed for this interpreter."""
+    import importlib.metadata  # missing in old versions of Python, which must still be able to run this file
 
     name, _, lowest = requirement.partition(">=")
     try:
         found = importlib.metadata.version(name.strip())
     except importlib.metadata.PackageNotFoundError:
         return False
-    return found is not None and release(found) >= release(lowest)  # None: half of it was deleted
+    return found is not None and parse_version(found) >= parse_version(lowest)  # None: partly deleted
 
 
-def release(version):
-    """The numbers of a version, comparable: `2.10.0+cu128` becomes (2, 10)."""
+def parse_version(version):
+    """Return the numbers of a version for comparison: (2, 10) for `2.10.0+cu128`."""
     numbers = re.match(r"\d*(?:\.\d+)*", version.strip()).group()
     parts = [int(part) for part in numbers.split(".") if part]
     while parts and parts[-1] == 0:
@@ -154,51 +156,51 @@ def release(version):
     return tuple(parts)
 
 
-# ---- our own environment
+# ---- the environment that this file creates
 
 
-def interpreter_of(environment):
-    """Where a virtual environment keeps its interpreter."""
+def get_interpreter(environment):
+    """Return the path of the interpreter of a virtual environment."""
     return environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def stamp_file():
-    """Written last, so that a half-made environment has none."""
+def get_stamp_file():
+    """Return the file that is written last, so that an incomplete environment has none."""
     return ENVIRONMENT / "crlc-ready.json"
 
 
 def is_ready(python, requirement_files):
-    """Whether our environment was finished, has all that is asked for, and its Python still runs."""
+    """Return whether the environment is complete, has all requirements, and its Python still runs."""
     stamp = read_stamp()
-    wanted = {line for file in requirement_files for line in requirement_lines(file)}
-    return wanted <= set(stamp["installed"]) and version_of(python) == stamp["python"] is not None
+    required = {line for file in requirement_files for line in read_requirements(file)}
+    return required <= set(stamp["installed"]) and find_version(python) == stamp["python"] is not None
 
 
 def read_stamp():
-    """What the environment says about itself; empty when it was never finished."""
+    """Return the version of Python and the requirements of the environment; empty if it is incomplete."""
     try:
-        stamp = json.loads(stamp_file().read_text(encoding="utf-8"))
+        stamp = json.loads(get_stamp_file().read_text(encoding="utf-8"))
         return {"python": stamp["python"], "installed": stamp["installed"]}
     except (OSError, ValueError, TypeError, KeyError):
         return {"python": None, "installed": []}
 
 
 def remove_stamp():
-    """Declare the environment not ready."""
-    if stamp_file().exists():
-        stamp_file().unlink()
+    """Mark the environment as incomplete."""
+    if get_stamp_file().exists():
+        get_stamp_file().unlink()
 
 
 def write_stamp(python, requirement_files):
-    """Declare the environment ready."""
-    installed = {line for file in requirement_files for line in requirement_lines(file)}
-    temporary = stamp_file().with_suffix(".part")
-    temporary.write_text(json.dumps({"python": version_of(python), "installed": sorted(installed)}), encoding="utf-8")
-    os.replace(str(temporary), str(stamp_file()))
+    """Mark the environment as complete."""
+    installed = {line for file in requirement_files for line in read_requirements(file)}
+    temporary = get_stamp_file().with_suffix(".part")
+    temporary.write_text(json.dumps({"python": find_version(python), "installed": sorted(installed)}), encoding="utf-8")
+    os.replace(str(temporary), str(get_stamp_file()))
 
 
-def version_of(python, needed="sys"):
-    """The version of an interpreter that runs and can import what is needed; `None` otherwise."""
+def find_version(python, needed="sys"):
+    """Return the version of an interpreter that runs and can import the module `needed`; otherwise `None`."""
     probe = "import sys, {}; print('%d.%d' % sys.version_info[:2])".format(needed)
     try:
         return subprocess.check_output([str(python), "-P", "-c", probe], stderr=subprocess.DEVNULL).decode().strip()
@@ -206,29 +208,32 @@ def version_of(python, needed="sys"):
         return None
 
 
-def make_environment(python):
-    """Make the virtual environment; keep the one there is if it works."""
-    found = version_of(python, needed="pip")
-    if found is not None and tuple(map(int, found.split("."))) >= OLDEST_PYTHON:
+def create_environment(python):
+    """Create the virtual environment, unless there is one that works."""
+    found = find_version(python, needed="pip")
+    if found is not None and tuple(map(int, found.split("."))) >= MIN_PYTHON:
         return
-    print("Making an environment in {} ...".format(ENVIRONMENT), flush=True)
-    # Whatever is there does not work: an interrupted set-up, or a Python that is gone.
+    print("Creating an environment in {} ...".format(ENVIRONMENT), flush=True)
+    # An existing one does not work: its setup was interrupted, or its Python was removed.
     command = [sys.executable, "-P", "-m", "venv", "--clear", str(ENVIRONMENT)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.communicate()[0].decode("utf-8", "replace")
     if process.returncode == 0:
         return
-    if version_of(sys.executable, needed="ensurepip") is None:
+    if find_version(sys.executable, needed="ensurepip") is None:
         raise SetupError(
-            "this Python lacks the modules that make environments. On Debian or Ubuntu: sudo apt install "
+            "this Python lacks the modules that create environments. On Debian or Ubuntu: sudo apt install "
             "python3-venv. Otherwise install Python from python.org. ({})".format(sys.executable)
         )
-    raise SetupError(explain(output, "the environment could not be made: {}".format(last_line(output))))
+    raise SetupError(explain(output, "the environment could not be created: {}".format(get_last_line(output))))
 
 
 def install(python, requirement_files):
-    """Let pip install, with its own progress bars; its log tells why if it fails."""
-    print("Installing what CRLC Studio needs, {}; a few minutes, once.".format(SPACE_NEEDED), flush=True)
+    """Install the requirements with pip, which shows its own progress; explain a failure from its log."""
+    print(
+        "Installing the packages that CRLC Studio needs, {}. This takes a few minutes, once.".format(SPACE_NEEDED),
+        flush=True,
+    )
     log = ENVIRONMENT / "install.log"
     if log.exists():
         log.unlink()
@@ -241,13 +246,13 @@ def install(python, requirement_files):
     except OSError as error:
         raise SetupError("pip could not be started: {}".format(error)) from None
     if code != 0:
-        text = errors_in(log_tail(log))
-        raise SetupError(explain(text, "pip failed: {}. Its log: {}".format(last_line(text), log)))
+        text = find_errors(read_log_tail(log))
+        raise SetupError(explain(text, "pip failed: {}. Its log: {}".format(get_last_line(text), log)))
     print("Installed in {:.0f} s.".format(time.monotonic() - started), flush=True)
 
 
-def log_tail(log):
-    """The end of pip's log, where the reason stands."""
+def read_log_tail(log):
+    """Return the end of the pip log, which contains the reason for a failure."""
     try:
         with open(str(log), "rb") as stream:
             stream.seek(max(0, os.path.getsize(str(log)) - LOG_TAIL_BYTES))
@@ -256,8 +261,8 @@ def log_tail(log):
         return ""
 
 
-def errors_in(log):
-    """What pip's log calls errors; and, where it found nothing at all, its failed attempts to connect."""
+def find_errors(log):
+    """Return the errors in the log of pip and, if it found no package at all, its failed connections."""
     lines = log.splitlines()
     errors = [line.split("ERROR: ", 1)[1] for line in lines if "ERROR: " in line]
     if any("No matching distribution" in line for line in errors):
@@ -266,43 +271,43 @@ def errors_in(log):
 
 
 def explain(output, otherwise):
-    """Say in one line what a failed command's output means."""
-    # pip unpacks in the temporary folder, which may be the smaller disk.
-    free, place = min((shutil.disk_usage(place).free, place) for place in (str(ROOT), tempfile.gettempdir()))
+    """Return a one-line explanation of the output of a failed command."""
+    # pip unpacks in the temporary folder, which may be on a smaller disk.
+    free, folder = min((shutil.disk_usage(folder).free, folder) for folder in (str(ROOT), tempfile.gettempdir()))
     for pattern, meaning in FAILURES:
-        # On a full disk the message itself may have found no room: the first entry is about that.
-        if re.search(pattern, output, re.IGNORECASE) or free < ALMOST_NOTHING:
+        # On a full disk even the error may be missing from the log: the first entry covers that.
+        if re.search(pattern, output, re.IGNORECASE) or free < MIN_FREE_BYTES:
             reason = meaning.format(
                 space=SPACE_NEEDED,
                 free="{:.1f} GB".format(free / 1e9),
                 root=ROOT,
-                place=place,
+                folder=folder,
                 python="{}.{}".format(*sys.version_info[:2]),
             )
-            return "setting up failed: {}. The next start carries on.".format(reason)
-    return "setting up failed: {} The next start carries on.".format(otherwise)
+            return "the setup failed: {}. The next start continues.".format(reason)
+    return "the setup failed: {} The next start continues.".format(otherwise)
 
 
-def last_line(output):
-    """The last line that says something."""
+def get_last_line(output):
+    """Return the last line that is not empty."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return lines[-1] if lines else "no output"
 
 
 @contextmanager
-def only_one_setup():
-    """Let a second start wait for the first; the system lets go of the lock when a process dies."""
+def hold_setup_lock():
+    """Make a second start wait for the first; the system releases the lock when a process ends."""
     with open(str(ROOT / ".venv.lock"), "a+") as lock:
         try:
             lock_file(lock, wait=False)
         except OSError:
-            print("Another start is setting things up; waiting for it ...", flush=True)
+            print("Another start is installing the packages; waiting for it ...", flush=True)
             lock_file(lock, wait=True)
         yield
 
 
 def lock_file(lock, wait):
-    """Lock an open file, as this system does it."""
+    """Lock an open file, on any operating system."""
     if os.name == "nt":
         import msvcrt
 
@@ -319,8 +324,8 @@ def lock_file(lock, wait):
     return fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
-def become(command):
-    """Run a command in place of this process (on Windows: beside it)."""
+def replace_process(command):
+    """Run a command in place of this process (on Windows: as a child process)."""
     environment = dict(os.environ)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     if os.name != "nt":

@@ -1,1 +1,1 @@
-"""The Streamlit front end. It shows what `crlc` does and does none of it itself."""
+"""Streamlit user interface of CRLC Studio; all computation is in `crlc`."""

@@ -1,8 +1,8 @@
-"""Make the example that comes with the project: `python assets/make_sample_run.py` (about two minutes).
+"""Create the example of the project: `python assets/make_sample_run.py` (about two minutes).
 
-It trains the digits with `crlc train digits --preset quick --seed 0`, draws the three maps, and packs the run as
-digits-run.zip beside this file; with `--trained WORKSPACE` the newest run there is packed. To keep it small, z and h
-are rounded to half precision, and the checkpoint is without the optimiser's state, which a finished run does not need.
+Trains the digits with `crlc train digits --preset quick --seed 0`, computes the three maps, and writes the run to
+digits-run.zip in this folder; `--trained WORKSPACE` uses the latest run of a workspace instead. For a small file, z and
+h are rounded to half precision, and the checkpoint omits the optimizer state, which a finished run does not need.
 """
 
 from __future__ import annotations
@@ -22,88 +22,97 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.analysis.map_settings import METHODS, MapSettings
+from crlc.analysis.maps.settings import MAP_METHODS, MapSettings
 from crlc.cli.main import main as crlc
+from crlc.runs.folder import RunFolder
+from crlc.runs.maps import load_or_compute_run_map
 from crlc.training.checkpoint import load_checkpoint
-from crlc.training.run_folder import RunFolder
 from crlc.workspace import Workspace
-from crlc.workspace.run_maps import run_map
-from crlc.workspace.runs import Runs
-from crlc.workspace.sample import FACTS_FILE, KIND, SAMPLE_DATASET, SAMPLE_FILE, VERSION, digest_of
+from crlc.workspace.example import (
+    ARCHIVE_KIND,
+    ARCHIVE_VERSION,
+    EXAMPLE_ARCHIVE,
+    EXAMPLE_DATASET,
+    METADATA_FILE,
+    compute_digest,
+)
+from crlc.workspace.runs import RunStore
 
-COMMAND = ("train", SAMPLE_DATASET, "--preset", "quick", "--seed", "0")
+COMMAND = ("train", EXAMPLE_DATASET, "--preset", "quick", "--seed", "0")
 _TITLE = "Example"
-_ROUNDED = ("z", "h")
-_LEFT_OUT = ("optimiser", "bank")
-_KEPT_STATUS = ("epoch", "epochs", "step", "steps", "stage")
-_OF_THE_WORKSPACE = ("kind", "version", "dataset", "dataset_uid", "manifest_version")
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
-"""In the archive: the same run gives the same file."""
+_ROUNDED_ARRAYS = ("z", "h")
+_OMITTED_STATE = ("optimiser", "bank")
+_STATUS_FIELDS = ("epoch", "epochs", "step", "steps", "stage")
+_WORKSPACE_FIELDS = ("kind", "version", "dataset", "dataset_uid", "manifest_version")
+_ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)
+"""A fixed date in the archive: the same run gives the same file."""
 
 
 def main() -> int:
-    """Train, draw, pack."""
-    parser = argparse.ArgumentParser(description="Make the example that comes with the project.")
-    parser.add_argument("--trained", type=Path, metavar="WORKSPACE", help="pack the newest run there; do not train")
+    """Train the run, compute the maps and write the archive."""
+    parser = argparse.ArgumentParser(description="Create the example of the project.")
+    parser.add_argument(
+        "--trained", type=Path, metavar="WORKSPACE", help="use the latest run of this workspace; do not train"
+    )
     trained = parser.parse_args().trained
-    with tempfile.TemporaryDirectory() as place:
-        workspace = Workspace(Path(place, "workspace"))
+    with tempfile.TemporaryDirectory() as temporary:
+        workspace = Workspace(Path(temporary, "workspace"))
         if trained is not None:
             shutil.copytree(trained, workspace.root)
         elif crlc([*COMMAND, "--workspace", str(workspace.root)]) != 0:
             return 1
-        run = Runs(workspace).open("last")
-        facts = describe(run, workspace)
+        run = RunStore(workspace).open("last")
+        metadata = describe_run(run, workspace)
         round_result(run)
-        for method in METHODS:
-            run_map(run, run.result()[0]["z"], MapSettings(method))
-        pack(run, facts, SAMPLE_FILE)
-    sys.stdout.write(f"Wrote {SAMPLE_FILE} ({SAMPLE_FILE.stat().st_size:,} bytes).\n")
+        for method in MAP_METHODS:
+            load_or_compute_run_map(run, run.open_result()[0]["z"], MapSettings(method))
+        write_archive(run, metadata, EXAMPLE_ARCHIVE)
+    sys.stdout.write(f"Wrote {EXAMPLE_ARCHIVE} ({EXAMPLE_ARCHIVE.stat().st_size:,} bytes).\n")
     return 0
 
 
-def describe(run: RunFolder, workspace: Workspace) -> dict[str, Any]:
-    """What is put into a workspace's own files when the example is placed there."""
-    description, status = run.description(), run.status()
+def describe_run(run: RunFolder, workspace: Workspace) -> dict[str, Any]:
+    """Return the metadata that a workspace stores with the example."""
+    description, status = run.read_metadata(), run.read_status()
     return {
-        "kind": KIND,
-        "version": VERSION,
+        "kind": ARCHIVE_KIND,
+        "version": ARCHIVE_VERSION,
         "command": " ".join(("crlc", *COMMAND)),
-        "digest": digest_of(workspace.dataset(SAMPLE_DATASET)),
+        "digest": compute_digest(workspace.open_dataset(EXAMPLE_DATASET)),
         "description": {
-            **{name: value for name, value in description.items() if name not in _OF_THE_WORKSPACE},
+            **{name: value for name, value in description.items() if name not in _WORKSPACE_FIELDS},
             "title": _TITLE,
         },
-        "status": {name: status[name] for name in _KEPT_STATUS},
+        "status": {name: getattr(status, name) for name in _STATUS_FIELDS},
     }
 
 
 def round_result(run: RunFolder) -> None:
-    """Round the large arrays in their files; maps and neighbours are then of the rounded ones."""
+    """Round the large arrays in their files, before maps and neighbours are computed."""
     folder = run.path / json.loads((run.path / "result.json").read_text(encoding="utf-8"))["folder"]
-    for name in _ROUNDED:
+    for name in _ROUNDED_ARRAYS:
         values = np.load(folder / f"{name}.npy", allow_pickle=False)
         np.save(folder / f"{name}.npy", values.astype(np.float16).astype(values.dtype), allow_pickle=False)
 
 
-def pack(run: RunFolder, facts: dict[str, Any], archive: Path) -> None:
-    """Write the archive."""
-    files = {FACTS_FILE: json.dumps(facts, indent=1).encode(), "checkpoints/last.pt": _small_checkpoint(run)}
+def write_archive(run: RunFolder, metadata: dict[str, Any], archive: Path) -> None:
+    """Write the files of the run and its metadata to a zip archive."""
+    files = {METADATA_FILE: json.dumps(metadata, indent=1).encode(), "checkpoints/last.pt": _reduce_checkpoint(run)}
     for name in ("ids.npy", "metrics.jsonl", "result.json"):
         files[name] = (run.path / name).read_bytes()
     for file in [*run.path.glob("result-*/*.npy"), *run.path.glob("maps/*.npy")]:
         files[file.relative_to(run.path).as_posix()] = file.read_bytes()
     with zipfile.ZipFile(archive, "w") as opened:
         for name, content in sorted(files.items()):
-            entry = zipfile.ZipInfo(name, _FIRST_DATE)
+            entry = zipfile.ZipInfo(name, _ARCHIVE_DATE)
             entry.external_attr = 0o644 << 16
             opened.writestr(entry, content, zipfile.ZIP_DEFLATED, 9)
 
 
-def _small_checkpoint(run: RunFolder) -> bytes:
+def _reduce_checkpoint(run: RunFolder) -> bytes:
     state = load_checkpoint(run.checkpoint_file, torch.device("cpu"))
     stream = BytesIO()
-    torch.save({name: value for name, value in state.items() if name not in _LEFT_OUT}, stream)
+    torch.save({name: value for name, value in state.items() if name not in _OMITTED_STATE}, stream)
     return stream.getvalue()
 
 

@@ -1,22 +1,19 @@
 """Heads on the same frozen features: `python benchmarks/heads.py scenes/ cifar10_5k/ fashion.npz [--imbalance]`.
 
-k-means, a Gaussian mixture, a head trained with the loss of SCAN, and CRLC in two stages with each rule for the
-subhead that speaks: its loss, agreement of neighbours, consensus of all subheads. ACC in per cent for each seed.
-With --imbalance the first source is also cut to class sizes 437:250:125:100:75:50 in three ways (six classes).
-Classes are used for nothing but these numbers.
+Compares k-means, a Gaussian mixture, a head trained with the loss of SCAN, and two-stage CRLC with each rule of subhead
+selection: by loss, by neighbour agreement, and the consensus of all subheads. Prints ACC in per cent for each seed.
+With --imbalance, the first source is also reduced to class sizes 437:250:125:100:75:50 in three orders (six classes).
+Classes are used for these numbers only.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,144 +24,157 @@ from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.analysis.agreement import contingency, matched_accuracy
-from crlc.config import ImportOptions
-from crlc.training.distributed import Compute
-from crlc.training.images import TrainingImages, at_positions, images_of
+from benchmarks.support import create_parser, format_percentages, read_commit
+from crlc.analysis.class_metrics import compute_accuracy, compute_contingency
+from crlc.arrays import FloatArray, IntArray, LabelArray
+from crlc.data.options import ImportOptions
+from crlc.runs.folder import RunFolder
+from crlc.training.distributed import ComputeContext
+from crlc.training.images import TrainingImages, load_images, select_positions
 from crlc.training.planning import TrainRequest, plan_run
-from crlc.training.run_folder import RunFolder
 from crlc.training.trainer import Trainer
 from crlc.workspace import Workspace
 
 CPU = torch.device("cpu")
-SIZES = (437, 250, 125, 100, 75, 50)
+IMAGE_SIZE = 160
+CLASS_SIZES = (437, 250, 125, 100, 75, 50)
 ORDERS = ((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 4, 1, 3))
-Scores = dict[str, list[float]]
 
 
-def unbalanced(images: TrainingImages, order: tuple[int, ...]) -> TrainingImages:
-    """The first images of each class, as many as its place in the order says."""
+def make_unbalanced(images: TrainingImages, order: tuple[int, ...]) -> TrainingImages:
+    """Return the first images of each class, with the class sizes in the given order."""
     assert images.classes is not None
-    kept = [np.flatnonzero(images.classes == number)[: SIZES[order[number]]] for number in range(len(SIZES))]
-    return at_positions(images, np.sort(np.concatenate(kept)))
+    kept = [
+        np.flatnonzero(images.classes == number)[: CLASS_SIZES[order[number]]] for number in range(len(CLASS_SIZES))
+    ]
+    return select_positions(images, np.sort(np.concatenate(kept)))
 
 
-def scan_head(vectors: np.ndarray, neighbours: np.ndarray, clusters: int, seed: int) -> np.ndarray:
-    """A linear head with SCAN's loss: neighbours alike, entropy of the mean with weight 5, as its authors have it."""
+def train_scan_head(vectors: FloatArray, neighbours: IntArray, clusters: int, seed: int) -> IntArray:
+    """Train a linear head with the loss of SCAN, with its authors' weight of 5 for the entropy; return the clusters."""
     torch.manual_seed(seed)
     x, near = torch.from_numpy(np.array(vectors)), torch.from_numpy(neighbours.astype(np.int64))
     head = nn.Linear(x.shape[1], clusters)
-    optimiser = torch.optim.Adam(head.parameters(), 1e-3, weight_decay=1e-4)
+    optimizer = torch.optim.Adam(head.parameters(), 1e-3, weight_decay=1e-4)
     for _ in range(1500):
         rows = torch.randint(len(x), (256,))
         q = head(x[rows]).softmax(dim=1)
         other = head(x[near[rows, torch.randint(near.shape[1], (256,))]]).softmax(dim=1)
         mean = q.mean(dim=0)
         loss = -(q * other).sum(dim=1).log().mean() + 5 * (mean * mean.log()).sum()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     with torch.no_grad():
-        return head(x).argmax(dim=1).numpy()
+        clusters_found: IntArray = head(x).argmax(dim=1).numpy()
+    return clusters_found
 
 
-def consensus(q: np.ndarray, speaking: int) -> np.ndarray:
-    """Clusters of the mean of all subheads' probabilities, (S, N, C), aligned to the one that speaks."""
-    total = q[speaking].copy()
+def compute_consensus(q: FloatArray, selected: int) -> IntArray:
+    """Return the clusters of the mean probabilities of all subheads, aligned to the selected one; q is (S, N, C)."""
+    total = q[selected].copy()
     for subhead in range(len(q)):
-        if subhead != speaking:
+        if subhead != selected:
             shared = np.zeros((q.shape[2],) * 2)
-            table = contingency(q[speaking].argmax(axis=1), q[subhead].argmax(axis=1))
+            table = compute_contingency(q[selected].argmax(axis=1), q[subhead].argmax(axis=1))
             shared[: table.shape[0], : table.shape[1]] = table
             total += q[subhead][:, linear_sum_assignment(shared, maximize=True)[1]]
-    return total.argmax(axis=1)
+    clusters: IntArray = total.argmax(axis=1)
+    return clusters
 
 
-def crlc(images: TrainingImages, clusters: int, seed: int, changes: tuple[str, ...]) -> tuple[dict[str, float], dict]:
-    """ACC by each rule; and what other heads need: vectors and neighbours."""
+class Inputs(NamedTuple):
+    """Inputs of the other heads, and the seconds of training CRLC."""
+
+    vectors: FloatArray
+    neighbours: IntArray
+    seconds: float
+
+
+def train_crlc(
+    images: TrainingImages, clusters: int, seed: int, changes: tuple[str, ...]
+) -> tuple[dict[str, float], Inputs]:
+    """Train CRLC; return ACC by each rule of subhead selection, and the inputs of the other heads."""
     assert images.classes is not None
-    request = TrainRequest(method="two-stage", named={"clusters": clusters, "seed": seed}, assignments=changes)
-    settings = replace(plan_run(request, images, has_gpu=False).settings, evaluations=1)
-    with tempfile.TemporaryDirectory() as place:
-        folder = RunFolder(Path(place, "run"))
+    request = TrainRequest(method="two-stage", values={"clusters": clusters, "seed": seed}, assignments=changes)
+    settings = plan_run(request, images, has_gpu=False).settings.replace(evaluations=1)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = RunFolder(Path(temporary, "run"))
         folder.path.mkdir()
-        trainer = Trainer(images, settings, folder, Compute(CPU))
-        trainer.train_step()  # features, projection and neighbours are ready after it
+        trainer = Trainer(images, settings, folder, ComputeContext(CPU))
+        trainer.train_step()  # computes features, projection and neighbours
         started = time.perf_counter()
         trainer.run()
         seconds = time.perf_counter() - started
-        vectors = np.array(folder.result()[0]["h"])
+        vectors = np.array(folder.open_result()[0]["h"])
         neighbours = np.load(folder.path / "neighbours.npy")
     with torch.no_grad():
         q = trainer.network.eval()(torch.from_numpy(vectors)).q.numpy()
     each = q.argmax(axis=2)
-    speaking = trainer.subhead
+    selected = trainer.subhead
     by_loss = trainer.subhead_by_loss
     scores = {
         "CRLC, subhead by loss": each[by_loss],
-        "CRLC, subhead by neighbours (what is used)": each[speaking],
-        "CRLC, consensus of subheads": consensus(q, speaking),
+        "CRLC, subhead by neighbours (default)": each[selected],
+        "CRLC, consensus of subheads": compute_consensus(q, selected),
     }
-    accuracy = {name: matched_accuracy(found, images.classes) for name, found in scores.items()}
-    accuracy["CRLC, worst subhead"] = min(matched_accuracy(one, images.classes) for one in each)
-    accuracy["CRLC, best subhead (nobody can know it)"] = max(matched_accuracy(one, images.classes) for one in each)
-    return accuracy, {"vectors": vectors, "neighbours": neighbours, "seconds": seconds}
+    accuracy = {name: compute_accuracy(found, images.classes) for name, found in scores.items()}
+    accuracy["CRLC, worst subhead"] = min(compute_accuracy(one, images.classes) for one in each)
+    accuracy["CRLC, best subhead (needs classes)"] = max(compute_accuracy(one, images.classes) for one in each)
+    return accuracy, Inputs(vectors, neighbours, seconds)
 
 
 def compare(title: str, images: TrainingImages, seeds: list[int], changes: tuple[str, ...]) -> None:
-    """Print the table of one set of images."""
+    """Print the table of one dataset."""
     assert images.classes is not None
     clusters = len(set(images.classes.tolist()))
-    scores: Scores = {}
+    scores: dict[str, list[float]] = {}
     seconds = []
     for seed in seeds:
-        accuracy, made = crlc(images, clusters, seed, changes)
-        seconds.append(made["seconds"])
-        others: dict[str, Callable[[], np.ndarray]] = {
-            "k-means": lambda made=made, seed=seed: KMeans(clusters, n_init=10, random_state=seed).fit_predict(
-                made["vectors"]
-            ),
-            "Gaussian mixture (diagonal, 64 components of the vectors)": lambda made=made, seed=seed: GaussianMixture(
+        accuracy, inputs = train_crlc(images, clusters, seed, changes)
+        seconds.append(inputs.seconds)
+        others: dict[str, LabelArray] = {
+            "k-means": KMeans(clusters, n_init=10, random_state=seed).fit_predict(inputs.vectors),
+            "Gaussian mixture (diagonal, 64 components of the vectors)": GaussianMixture(
                 clusters, covariance_type="diag", n_init=3, random_state=seed
-            ).fit_predict(made["vectors"][:, :64]),
-            "head with SCAN's loss": lambda made=made, seed=seed: scan_head(
-                made["vectors"], made["neighbours"], clusters, seed
-            ),
+            ).fit_predict(inputs.vectors[:, :64]),
+            "head with SCAN's loss": train_scan_head(inputs.vectors, inputs.neighbours, clusters, seed),
         }
-        for name, find in others.items():
-            scores.setdefault(name, []).append(matched_accuracy(find().astype(np.int64), images.classes))
+        for name, found in others.items():
+            scores.setdefault(name, []).append(compute_accuracy(found.astype(np.int64), images.classes))
         for name, value in accuracy.items():
             scores.setdefault(name, []).append(value)
     print(f"\n{title}: {len(images):,} images, {clusters} classes, {statistics.median(seconds):.0f} s to train")
     print("| head | ACC by seed | median |\n|---|---|---|")
     for name, values in scores.items():
-        print(f"| {name} | {', '.join(f'{100 * v:.1f}' for v in values)} | {100 * statistics.median(values):.1f} |")
+        print(f"| {name} | {format_percentages(values)} | {100 * statistics.median(values):.1f} |")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Train all heads on all sources and print tables."""
+    parser = create_parser(__doc__)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--imbalance", action="store_true")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--workspace", type=Path, help="keep features here between calls")
+    parser.add_argument("--workspace", type=Path, help="stores features between calls")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    print(f"seeds {options.seeds}, {options.threads} threads, commit {commit.strip()}, {options.set or 'defaults'}")
-    with tempfile.TemporaryDirectory() as place:
-        workspace = Workspace(options.workspace or Path(place))
+    print(f"seeds {options.seeds}, {options.threads} threads, commit {read_commit()}, {options.set or 'defaults'}")
+    with tempfile.TemporaryDirectory() as temporary:
+        workspace = Workspace(options.workspace or Path(temporary))
         for number, source in enumerate(options.sources):
-            dataset, _ = workspace.import_dataset(source, options=ImportOptions(size=160))
-            images = images_of(dataset, 160)
+            dataset, _ = workspace.import_dataset(source, options=ImportOptions(size=IMAGE_SIZE))
+            images = load_images(dataset, IMAGE_SIZE)
             compare(dataset.name, images, options.seeds, tuple(options.set))
             if options.imbalance and number == 0:
                 for order in ORDERS:
-                    sizes = ":".join(str(SIZES[place]) for place in order)
-                    compare(f"{dataset.name} {sizes}", unbalanced(images, order), options.seeds, tuple(options.set))
+                    sizes = ":".join(str(CLASS_SIZES[index]) for index in order)
+                    compare(
+                        f"{dataset.name} {sizes}", make_unbalanced(images, order), options.seeds, tuple(options.set)
+                    )
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
-"""How fast and how lean the import is: `python benchmarks/import.py FOLDER`.
+"""Speed and memory of the import: `python benchmarks/import.py FOLDER`.
 
-1. The import of a folder at 96 px against a bare parallel decode and resize of the same files by Pillow,
-   with as many processes, in turns, in one run. Bar: at most 1.3 times.
-2. Peak anonymous memory above that of as many bare interpreters, for 20,000 generated images against
-   2,000. Bar: at most 1.2 times. (Linux only: read from /proc.)
+1. Import of a folder at 96 px against parallel decoding and resizing of the same files by Pillow alone, with the same
+   number of processes, alternately. Target: at most 1.3 times.
+2. Peak anonymous memory above that of as many idle interpreters, for 20,000 generated images against 2,000. Target: at
+   most 1.2 times. (Linux only: read from /proc.)
 """
 
 from __future__ import annotations
 
-import argparse
 import io
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -26,81 +23,76 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.config import ImportOptions, available_cores
+from benchmarks.support import ROOT, create_parser, describe_machine, measure_seconds, read_anonymous_bytes, read_commit
+from crlc.data.options import ImportOptions
+from crlc.subprocesses import count_available_cores
 from crlc.workspace import Workspace
 
-SIZE = 96
-SPEED_BAR = 1.3
-MEMORY_BAR = 1.2
-SECONDS_BETWEEN_LOOKS = 0.02
+IMAGE_SIZE = 96
+MAX_TIME_RATIO = 1.3
+MAX_MEMORY_RATIO = 1.2
+POLL_SECONDS = 0.02
 
 
-def bare_decode(files: list[str]) -> int:
-    """What Pillow alone does with the files: decode, centre square, resize."""
+def decode_files(files: list[str]) -> int:
+    """Decode, crop to the centre square and resize by Pillow alone; return the number of files."""
     for file in files:
         with Image.open(file) as image:
             width, height = image.size
             short = min(width, height)
             left, top = (width - short) / 2, (height - short) / 2
             box = (left, top, left + short, top + short)
-            image.convert("RGB").resize((SIZE, SIZE), Image.Resampling.BICUBIC, box)
+            image.convert("RGB").resize((IMAGE_SIZE, IMAGE_SIZE), Image.Resampling.BICUBIC, box)
     return len(files)
 
 
-def time_bare(files: list[str], processes: int) -> float:
-    """Seconds for all files, the start of the processes included."""
-    started = time.perf_counter()
-    with ProcessPoolExecutor(processes) as pool:
-        sum(pool.map(bare_decode, [files[start : start + 32] for start in range(0, len(files), 32)]))
-    return time.perf_counter() - started
+def measure_pillow(files: list[str], processes: int) -> float:
+    """Return the seconds for all files, including the start of the processes."""
+    chunks = [files[start : start + 32] for start in range(0, len(files), 32)]
+
+    def decode() -> None:
+        with ProcessPoolExecutor(processes) as pool:
+            sum(pool.map(decode_files, chunks))
+
+    return measure_seconds(decode)
 
 
-def time_import(folder: Path, processes: int) -> float:
-    """Seconds for a first import into an empty workspace, everything included."""
-    with tempfile.TemporaryDirectory() as place:
-        started = time.perf_counter()
-        options = ImportOptions(size=SIZE, workers=processes)
-        Workspace(Path(place)).import_dataset(str(folder), name="benchmark", options=options)
-        return time.perf_counter() - started
+def measure_import(folder: Path, processes: int) -> float:
+    """Return the seconds of a first import into an empty workspace."""
+    with tempfile.TemporaryDirectory() as temporary:
+        options = ImportOptions(size=IMAGE_SIZE, workers=processes)
+        workspace = Workspace(Path(temporary))
+        return measure_seconds(lambda: workspace.import_dataset(str(folder), name="benchmark", options=options))
 
 
 def compare_speed(folder: Path, processes: int, repeats: int) -> bool:
-    """Print the ratio of import to bare decoding; returns whether the bar was reached."""
+    """Print the ratio of import to Pillow alone; return whether the target was met."""
     files = sorted(str(path) for path in folder.rglob("*") if path.is_file())
-    time_bare(files, processes)  # files into the page cache
-    bare, ours = [], []
+    measure_pillow(files, processes)  # reads the files into the page cache
+    pillow, ours = [], []
     for _ in range(repeats):
-        bare.append(time_bare(files, processes))
-        ours.append(time_import(folder, processes))
-    ratios = [mine / theirs for mine, theirs in zip(ours, bare, strict=True)]
+        pillow.append(measure_pillow(files, processes))
+        ours.append(measure_import(folder, processes))
+    ratios = [mine / theirs for mine, theirs in zip(ours, pillow, strict=True)]
     print(f"{len(files):,} files, {processes} processes, {repeats} turns, medians:")
-    print(f"  bare decode {statistics.median(bare):.2f} s, import {statistics.median(ours):.2f} s")
-    print(f"  ratio {statistics.median(ratios):.2f} (from {min(ratios):.2f} to {max(ratios):.2f}; bar: {SPEED_BAR})")
-    return statistics.median(ratios) <= SPEED_BAR
+    print(f"  Pillow alone {statistics.median(pillow):.2f} s, import {statistics.median(ours):.2f} s")
+    ratio = statistics.median(ratios)
+    print(f"  ratio {ratio:.2f} (from {min(ratios):.2f} to {max(ratios):.2f}; target: {MAX_TIME_RATIO})")
+    return ratio <= MAX_TIME_RATIO
 
 
-def anonymous_bytes(process: psutil.Process) -> int:
-    """RssAnon of one process; 0 once it is gone."""
-    try:
-        text = Path(f"/proc/{process.pid}/status").read_text()
-    except OSError:
-        return 0
-    line = next((line for line in text.splitlines() if line.startswith("RssAnon")), "RssAnon: 0 kB")
-    return int(line.split()[1]) * 1024
-
-
-def bare_interpreter_bytes() -> int:
-    """RssAnon of a Python that does nothing."""
+def measure_idle_interpreter() -> int:
+    """Return the anonymous memory of an idle Python process."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as idle:
         time.sleep(0.5)
-        count = anonymous_bytes(psutil.Process(idle.pid))
+        count = read_anonymous_bytes(idle.pid)
         idle.communicate(b"\n")
     return count
 
 
-def peak_above_baseline(folder: Path, processes: int, baseline: int) -> int:
-    """Highest sum of RssAnon over all processes of an import, less that of as many bare interpreters."""
-    with tempfile.TemporaryDirectory() as place:
+def measure_peak(folder: Path, processes: int, baseline: int) -> int:
+    """Return the peak anonymous memory of all processes of an import, minus that of as many idle interpreters."""
+    with tempfile.TemporaryDirectory() as temporary:
         command = [
             sys.executable,
             "-m",
@@ -108,25 +100,24 @@ def peak_above_baseline(folder: Path, processes: int, baseline: int) -> int:
             "import",
             str(folder),
             "--workspace",
-            place,
+            temporary,
             "--workers",
             str(processes),
         ]
-        root = Path(__file__).resolve().parents[1]
-        with subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
             parent = psutil.Process(running.pid)
             peak = 0
             while running.poll() is None:
                 family = [parent, *parent.children(recursive=True)] if parent.is_running() else []
-                peak = max(peak, sum(map(anonymous_bytes, family)) - baseline * len(family))
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                peak = max(peak, sum(read_anonymous_bytes(process.pid) for process in family) - baseline * len(family))
+                time.sleep(POLL_SECONDS)
         if running.returncode != 0:
-            raise SystemExit("the import failed")
+            raise SystemExit("The import failed.")
     return peak
 
 
-def generate(folder: Path, count: int) -> None:
-    """Small JPEGs, all different."""
+def generate_images(folder: Path, count: int) -> None:
+    """Write small JPEG files, all different."""
     folder.mkdir()
     random = np.random.default_rng(0)
     for number in range(count):
@@ -137,33 +128,31 @@ def generate(folder: Path, count: int) -> None:
 
 
 def compare_memory(processes: int) -> bool:
-    """Print the ratio of peak memory for ten times the images; returns whether the bar was reached."""
-    baseline = bare_interpreter_bytes()
+    """Print the ratio of peak memory for ten times the images; return whether the target was met."""
+    baseline = measure_idle_interpreter()
     peaks = {}
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for count in (2_000, 20_000):
-            generate(Path(place, str(count)), count)
-            peaks[count] = peak_above_baseline(Path(place, str(count)), processes, baseline)
-            print(f"  {count:>6,} images: {peaks[count] / 1e6:.1f} MB above {processes + 1} bare interpreters")
-    print(f"  ratio {peaks[20_000] / peaks[2_000]:.2f} (bar: {MEMORY_BAR})")
-    return peaks[20_000] / peaks[2_000] <= MEMORY_BAR
+            generate_images(Path(temporary, str(count)), count)
+            peaks[count] = measure_peak(Path(temporary, str(count)), processes, baseline)
+            print(f"  {count:>6,} images: {peaks[count] / 1e6:.1f} MB above {processes + 1} idle interpreters")
+    print(f"  ratio {peaks[20_000] / peaks[2_000]:.2f} (target: {MAX_MEMORY_RATIO})")
+    return peaks[20_000] / peaks[2_000] <= MAX_MEMORY_RATIO
 
 
 def main() -> None:
-    """Run both parts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="a folder of photographs")
-    parser.add_argument("--workers", type=int, default=available_cores())
+    """Measure speed and memory."""
+    parser = create_parser(__doc__)
+    parser.add_argument("folder", type=Path, help="folder of photographs")
+    parser.add_argument("--workers", type=int, default=count_available_cores())
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    print(f"commit {commit.strip() or 'unknown'}, {machine}")
-    reached = [compare_speed(options.folder, options.workers, options.repeats)]
+    print(f"commit {read_commit()}, {describe_machine()}")
+    results = [compare_speed(options.folder, options.workers, options.repeats)]
     if sys.platform.startswith("linux"):
-        reached.append(compare_memory(options.workers))
-    if not all(reached):
-        raise SystemExit("a bar was not reached")
+        results.append(compare_memory(options.workers))
+    if not all(results):
+        raise SystemExit("A target was missed.")
 
 
 if __name__ == "__main__":

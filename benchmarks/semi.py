@@ -1,108 +1,176 @@
-"""What a few labels give: `python benchmarks/semi.py digits scenes/ --labels 1 4 --draws 3`.
+"""Effect of a few labels: `python benchmarks/semi.py scenes/ objects40/ cifar10_5k/ fashion_10k.npz --imbalance`.
 
-A parent run with the default settings and seed 0, then CRLC-semi from it with N labels for each class, drawn three
-times. ACC (Hungarian) in per cent, only on images without a label, of the parent and of the child; and the share of
-the parent's errors that is gone. Classes stand in for a person here, who would say the same of the drawn images.
-For comparison: what a classifier (SVM) on the parent's h reaches that knows the classes of two thirds of all images.
+Trains a parent run with the default settings (small grey images: `--method two-stage` for frozen features) and seed 0,
+then CRLC-semi from it with N random labels per class, several times. The classes of the drawn images replace the user's
+labels. Prints, in per cent and on images without a label only: ACC of the parent (Hungarian), the classification
+accuracy of a logistic regression on the same backbone features (centred, unit length) and of CRLC-semi (by the names of
+its outputs), and the seconds of both trainings. With --imbalance, the first source is also reduced to class sizes
+437:250:125:100:75:50 in three orders (six classes).
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.analysis.agreement import matched_accuracy
-from crlc.config import ImportOptions
+from benchmarks.heads import CLASS_SIZES, ORDERS, make_unbalanced
+from benchmarks.support import create_parser, read_commit
+from crlc.analysis.class_metrics import compute_accuracy
+from crlc.arrays import FloatArray, IntArray
 from crlc.data.dataset import ImageDataset
-from crlc.training.distributed import Compute
-from crlc.training.images import TrainingImages, images_of
+from crlc.data.options import ImportOptions
+from crlc.runs.folder import RunFolder
+from crlc.services.semi import SemiPlan, plan_semi
+from crlc.training.distributed import ComputeContext
+from crlc.training.feature_cache import load_or_compute_features
+from crlc.training.images import TrainingImages, load_images
+from crlc.training.network_builder import build_network
 from crlc.training.planning import TrainRequest, plan_run
-from crlc.training.run_folder import RunFolder
+from crlc.training.settings import TrainSettings
 from crlc.training.trainer import Trainer
 from crlc.workspace import Workspace
-from crlc.workspace.runs import Runs
-from crlc.workspace.semi_runs import plan_semi
+from crlc.workspace.runs import RunStore
 
-CPU = Compute(torch.device("cpu"))
+CPU = ComputeContext(torch.device("cpu"))
 
 
-def parent_run(workspace: Workspace, source: str) -> tuple[RunFolder, ImageDataset, TrainingImages]:
-    """A finished run of the source with all defaults."""
+class Parent(NamedTuple):
+    """A finished run to start from."""
+
+    run: RunFolder
+    dataset: ImageDataset
+    images: TrainingImages
+    features: FloatArray
+    """Backbone features, centred and of unit length, (N, d)."""
+
+    seconds: float
+
+
+def load_source(workspace: Workspace, source: str, method: str) -> tuple[ImageDataset, TrainingImages]:
+    """Import a source at the image size of its training."""
     dataset, _ = workspace.import_dataset(source)
-    images = images_of(dataset, dataset.usual_size())
-    clusters = len(dataset.summary().classes)
-    settings = plan_run(TrainRequest(named={"clusters": clusters}), images, has_gpu=False).settings
-    if settings.image_size != images.size:
-        workspace.import_dataset(source, name=dataset.name, options=ImportOptions(size=settings.image_size))
-        images = images_of(dataset, settings.image_size)
-    run = Runs(workspace).create(dataset, images.ids, settings, "quick", "cpu")
-    Trainer(images, settings, run, CPU).run()
-    return run, dataset, images
+    images = load_images(dataset, dataset.get_default_size())
+    size = plan_run(TrainRequest(method=method), images, has_gpu=False).settings.data.image_size
+    if size != images.size:
+        workspace.import_dataset(source, name=dataset.name, options=ImportOptions(size=size))
+        images = load_images(dataset, size)
+    return dataset, images
 
 
-def supervised_accuracy(h: np.ndarray, classes: np.ndarray) -> float:
-    """What these vectors can tell at all: an SVM with radial kernel, three folds."""
-    from sklearn.model_selection import cross_val_predict
-    from sklearn.svm import SVC
-
-    centred = h - h.mean(axis=0)
-    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
-    return float((cross_val_predict(SVC(C=10.0, gamma=2.0), unit, classes, cv=3) == classes).mean())
-
-
-def compare(workspace: Workspace, source: str, labels: list[int], draws: int) -> None:
-    """Print the table of one source."""
-    parent, dataset, images = parent_run(workspace, source)
+def train_parent(workspace: Workspace, dataset: ImageDataset, images: TrainingImages, method: str) -> Parent:
+    """Train with all defaults and the number of classes as the number of clusters."""
     assert images.classes is not None
-    before = np.array(parent.result()[0]["cluster"])
-    most = supervised_accuracy(np.array(parent.result()[0]["h"]), images.classes)
-    print(f"\n{dataset.name}: parent {100 * matched_accuracy(before, images.classes):.1f} % on all images; ", end="")
-    print(f"with two thirds of all classes known {100 * most:.1f} %")
-    print("| labels for each class | parent | CRLC-semi | errors gone | seconds |\n|---|---|---|---|---|")
+    request = TrainRequest(method=method, values={"clusters": len(set(images.classes.tolist()))})
+    settings = plan_run(request, images, has_gpu=False).settings
+    run = RunStore(workspace).create(dataset, images.ids, settings, "quick", "cpu")
+    trainer = Trainer(images, settings, run, CPU)
+    trainer.train_step()  # computes features and neighbours, which the child finds in the cache
+    started = time.perf_counter()
+    trainer.run()
+    seconds = time.perf_counter() - started
+    return Parent(run, dataset, images, load_features(images, settings, run.path), seconds)
+
+
+def load_features(images: TrainingImages, settings: TrainSettings, folder: Path) -> FloatArray:
+    """Return the features of a frozen backbone, centred and of unit length; h of the run for other backbones."""
+    if settings.model.frozen:
+        built = build_network(settings, len(images))
+        features = load_or_compute_features(built.network, images, built.identity, folder / "features")
+        vectors = np.concatenate([chunk.float().numpy() for chunk in features.iterate_chunks()])
+    else:
+        vectors = np.array(RunFolder(folder).open_result()[0]["h"])
+    centred = vectors - vectors.mean(axis=0)
+    normalized: FloatArray = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    return normalized
+
+
+def train_child(workspace: Workspace, parent: Parent, plan: SemiPlan) -> tuple[IntArray, float]:
+    """Train CRLC-semi; return the class of the name of each image's cluster, -1 without a name, and the seconds."""
+    run = RunStore(workspace).create(parent.dataset, parent.images.ids, plan.settings, "semi", "cpu")
+    started = time.perf_counter()
+    Trainer(parent.images, plan.settings, run, CPU, optional_inputs=plan.extras).run()
+    seconds = time.perf_counter() - started
+    class_names = parent.dataset.read_metadata(parent.images.ids).class_names
+    by_output = np.full(plan.named.clusters, -1)
+    for output, name in plan.named.get_names_by_output().items():
+        by_output[output] = class_names.index(name)
+    return by_output[np.asarray(run.open_result()[0]["cluster"])], seconds
+
+
+def classify(parent: Parent, labelled: IntArray) -> IntArray:
+    """Return the classes that a logistic regression predicts from the same labels and features."""
+    from sklearn.linear_model import LogisticRegression
+
+    assert parent.images.classes is not None
+    classifier = LogisticRegression(C=10.0, max_iter=2_000)
+    classifier.fit(parent.features[labelled], parent.images.classes[labelled])
+    predicted: IntArray = classifier.predict(parent.features)
+    return predicted
+
+
+def compare(workspace: Workspace, title: str, parent: Parent, labels: list[int], draws: int) -> None:
+    """Print the rows of one dataset."""
+    classes = parent.images.classes
+    assert classes is not None
+    before = np.array(parent.run.open_result()[0]["cluster"])
     for each in labels:
         rows = []
         for draw in range(draws):
-            plan = plan_semi(parent, dataset, f"classes:{each}", seed=draw)
-            run = Runs(workspace).create(dataset, images.ids, plan.settings, "semi", "cpu")
-            started = time.perf_counter()
-            Trainer(images, plan.settings, run, CPU, extras=plan.extras).run()
-            seconds = time.perf_counter() - started
-            unseen = np.ones(len(images), bool)
-            unseen[plan.labels.positions] = False
-            after = np.array(run.result()[0]["cluster"])
-            old, new = (matched_accuracy(found[unseen], images.classes[unseen]) for found in (before, after))
-            rows.append((old, new, (new - old) / (1 - old), seconds))
-        old, new, gone, seconds = (statistics.median(column) for column in zip(*rows, strict=True))
-        each_gone = ", ".join(f"{100 * row[2]:.0f}" for row in rows)
-        print(f"| {each} | {100 * old:.1f} | {100 * new:.1f} | {100 * gone:.0f} % ({each_gone}) | {seconds:.0f} |")
-        sys.stdout.flush()
+            plan = plan_semi(parent.run, parent.dataset, f"classes:{each}", seed=draw)
+            unlabelled = np.ones(len(classes), bool)
+            unlabelled[plan.labels.positions] = False
+            after, seconds = train_child(workspace, parent, plan)
+            regression = classify(parent, plan.labels.positions)
+            rows.append(
+                (
+                    compute_accuracy(before[unlabelled], classes[unlabelled]),
+                    float((regression == classes)[unlabelled].mean()),
+                    float((after == classes)[unlabelled].mean()),
+                    seconds,
+                )
+            )
+        *scores, seconds = (statistics.mean(column) for column in zip(*rows, strict=True))
+        by_draw = ", ".join(f"{100 * row[2]:.1f}" for row in rows)
+        cells = " | ".join(f"{100 * score:.1f}" for score in scores)
+        print(f"| {title} | {each} | {cells} ({by_draw}) | {parent.seconds:.0f} | {seconds:.0f} |", flush=True)
 
 
 def main() -> None:
-    """Run everything and print tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Train all runs and print one table."""
+    parser = create_parser(__doc__)
     parser.add_argument("sources", nargs="+")
-    parser.add_argument("--labels", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--labels", type=int, nargs="+", default=[1, 4, 10])
     parser.add_argument("--draws", type=int, default=3)
+    parser.add_argument("--method", default="auto", choices=("auto", "two-stage"))
+    parser.add_argument("--imbalance", action="store_true")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--workspace", type=Path, help="keep data sets and features here between calls")
+    parser.add_argument("--workspace", type=Path, help="stores datasets and features between calls")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout
-    print(f"{options.draws} draws, {options.threads} threads, commit {commit.strip()}")
-    with tempfile.TemporaryDirectory() as place:
-        for source in options.sources:
-            compare(Workspace(options.workspace or Path(place)), source, options.labels, options.draws)
+    print(f"{options.draws} draws, {options.threads} threads, commit {read_commit()}")
+    print("| data | labels per class | parent | regression | CRLC-semi (draws) | parent, s | CRLC-semi, s |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as temporary:
+        workspace = Workspace(options.workspace or Path(temporary))
+        for number, source in enumerate(options.sources):
+            dataset, images = load_source(workspace, source, options.method)
+            cuts = {dataset.name: images}
+            if options.imbalance and number == 0:
+                for order in ORDERS:
+                    sizes = ":".join(str(CLASS_SIZES[index]) for index in order)
+                    cuts[f"{dataset.name} {sizes}"] = make_unbalanced(images, order)
+            for title, cut in cuts.items():
+                parent = train_parent(workspace, dataset, cut, options.method)
+                compare(workspace, title, parent, options.labels, options.draws)
 
 
 if __name__ == "__main__":

@@ -1,3 +1,3 @@
-"""CRLC: clustering images nobody has labelled, by maximising mutual information across views."""
+"""CRLC: clustering of unlabelled images by maximising mutual information across views."""
 
 __version__ = "0.1.0"

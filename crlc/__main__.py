@@ -1,4 +1,4 @@
-"""`python -m crlc`."""
+"""Entry point of `python -m crlc`."""
 
 from crlc.cli.main import main
 

@@ -1,4 +1,4 @@
-"""Writing small files so that a crash never leaves half of one, arrays row by row, and locks between processes."""
+"""Atomic writing of files, arrays that are written row by row, and locks between processes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,24 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
+NEWER_VERSION_ADVICE = "Update CRLC Studio, or use the version that wrote it."
 _REPLACE_ATTEMPTS = 20
 _REPLACE_PAUSE_SECONDS = 0.05
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a JSON file under a temporary name, flush it to the disk, rename it into place."""
+    """Write a JSON file atomically: a crash leaves either the old or the new file."""
     text = json.dumps(content, indent=1, ensure_ascii=True).encode()
     write_file(path, lambda stream: stream.write(text))
 
 
 def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Let `write` fill a file under a temporary name, flush it to the disk, rename it into place."""
+    """Write a file atomically: write to a temporary name, flush to disk, then rename.
+
+    Args:
+        path: the file.
+        write: writes the content to the stream that it receives.
+    """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -44,14 +50,18 @@ def write_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    _flush_folder(path.parent)
+    _sync_folder(path.parent)
 
 
 def write_new_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """As `write_file`, for a file of the user's own: with their usual rights, and never over another.
+    """Write a file for the user atomically, with default permissions, and never replace an existing file.
+
+    Args:
+        path: the file.
+        write: writes the content to the stream that it receives.
 
     Raises:
-        FileExistsError: there is something of that name, perhaps since a moment ago.
+        FileExistsError: a file of that name exists, even if it was created during the call.
     """
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -67,62 +77,62 @@ def write_new_file(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with suppress(OSError):
             os.unlink(temporary)
         raise
-    _flush_folder(path.parent)
+    _sync_folder(path.parent)
 
 
-def put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a complete and flushed file to its name, so that it stays there after a power cut."""
+def replace_file(temporary: Path, path: Path) -> None:
+    """Rename a complete and flushed file; the new name survives a power failure."""
     _replace(str(temporary), path)
-    _flush_folder(path.parent)
+    _sync_folder(path.parent)
 
 
 def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any]:
-    """Read a JSON file that `write_json` wrote with `"kind"` and `"version"` in it.
+    """Read a JSON file that `write_json` wrote and that contains the keys `"kind"` and `"version"`.
 
     Args:
         path: the file.
-        kind: what it must say it is.
-        version: the format that this program knows.
-        advice: what to do when it cannot be read.
+        kind: the expected kind.
+        version: the expected version of the format.
+        advice: what the user can do when the file cannot be read.
 
     Raises:
-        DamagedError: not JSON, another kind of file, or a version this program does not know.
+        DamagedError: the file is missing, not JSON, of another kind or of another version.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DamagedError(f"{path} is missing. {advice}") from None
+        raise DamagedError(f"{path} is missing.", advice=advice) from None
     except (ValueError, OSError) as error:
-        raise DamagedError(f"{path} cannot be read ({error}). {advice}") from None
+        raise DamagedError(f"{path} cannot be read ({error}).", advice=advice) from None
     if not isinstance(content, dict) or content.get("kind") != kind:
-        raise DamagedError(f"{path} is not a {kind} file of CRLC Studio. {advice}")
+        raise DamagedError(f"{path} is not a {kind} file of CRLC Studio.", advice=advice)
     if content.get("version") != version:
         raise DamagedError(
-            f"{path} has format version {content.get('version')!r}; this program knows {version}. "
-            "Update CRLC Studio, or use the version that made it."
+            f"{path} has format version {content.get('version')!r}; this program reads version {version}.",
+            advice=NEWER_VERSION_ADVICE,
         )
     return content
 
 
 class ArrayFile:
-    """A .npy file filled with rows by plain writes: on a full disk a write through a memory map kills the process."""
+    """A .npy file that is written row by row, without a memory map: on a full disk, a memory map kills the process."""
 
     def __init__(self, path: Path) -> None:
-        """Open a file that `create` made; several processes may, for rows of their own."""
+        """Open a file that `create` made. Several processes may write different rows at the same time."""
         import numpy as np
 
         self.path = path
         with path.open("rb") as stream:
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            self._begin = stream.tell()
+            self._header_bytes = stream.tell()
         self._dtype: np.dtype[Any] = dtype
         self._row_bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
         self._stream = path.open("r+b")
 
     @staticmethod
     def create(path: Path, shape: tuple[int, ...], dtype: DTypeLike) -> None:
-        """Make the file with its header; rows not written later are zeros."""
+        """Create the file with its header; rows that are never written are zeros."""
         import numpy as np
 
         kind = np.dtype(dtype)
@@ -132,35 +142,42 @@ class ArrayFile:
             stream.truncate(stream.tell() + kind.itemsize * int(np.prod(shape, dtype=np.int64)))
 
     def write(self, row: int, values: NDArray[Any]) -> None:
-        """Put rows in their place, converted to the file's type."""
-        self._stream.seek(self._begin + row * self._row_bytes)
+        """Write consecutive rows.
+
+        Args:
+            row: index of the first row.
+            values: the rows, (n, ...); converted to the type of the file.
+        """
+        self._stream.seek(self._header_bytes + row * self._row_bytes)
         self._stream.write(values.astype(self._dtype, copy=False).tobytes())
 
     def close(self) -> None:
-        """Flush to the disk."""
+        """Flush the file to the disk and close it."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
         self._stream.close()
 
 
 @contextmanager
-def writer_lock(path: Path, what: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the only right to write `what`; the system lets go of it when a process dies.
+def writer_lock(path: Path, what: str, timeout_seconds: float = 0.0) -> Iterator[None]:
+    """Hold an exclusive lock between processes; the system releases it when the process ends.
 
     Args:
-        path: the lock's own file.
-        what: as people would call it.
-        patience: seconds to wait for another process to let go.
+        path: the lock file.
+        what: name of the locked file or folder in the error message.
+        timeout_seconds: how long to wait for another process to release the lock.
 
     Raises:
-        BusyError: another process holds it.
+        BusyError: another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
     try:
-        lock.acquire(timeout=patience)
+        lock.acquire(timeout=timeout_seconds)
     except Timeout:
-        raise BusyError(f"{what} is being written by another process. Wait for it to end, then try again.") from None
+        raise BusyError(
+            f"{what} is being written by another process.", advice="Wait for it to finish, then try again."
+        ) from None
     try:
         yield
     finally:
@@ -168,7 +185,7 @@ def writer_lock(path: Path, what: str, patience: float = 0.0) -> Iterator[None]:
 
 
 def _replace(temporary: str, path: Path) -> None:
-    """Rename over the old file; on Windows a reader may hold it for a moment."""
+    """Rename over the old file. On Windows this fails while another process reads the old file, so retry."""
     for attempt in range(_REPLACE_ATTEMPTS):
         try:
             os.replace(temporary, path)
@@ -180,12 +197,12 @@ def _replace(temporary: str, path: Path) -> None:
 
 
 def _link_new(temporary: Path, path: Path) -> None:
-    """Give a complete file its name, unless that is taken; a rename would not ask."""
+    """Move a complete file to a new name that must not exist yet; a rename would silently replace another file."""
     try:
         os.link(temporary, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without hard links: the best that is left
+    except OSError:  # a file system without hard links: check, then rename; the race cannot be avoided
         if os.path.lexists(path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
         _replace(str(temporary), path)
@@ -193,8 +210,8 @@ def _link_new(temporary: Path, path: Path) -> None:
         os.unlink(temporary)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make a rename survive a power cut (POSIX only; Windows has no such call)."""
+def _sync_folder(folder: Path) -> None:
+    """Make a rename survive a power failure (POSIX only; Windows has no such call)."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

@@ -1,7 +1,7 @@
-"""The pictures in the README: `python docs/make_screenshots.py` (about two minutes; needs tests/requirements.txt).
+"""Screenshots of the README: `python docs/make_screenshots.py` (about two minutes; needs tests/requirements.txt).
 
-Starts the app on a workspace of its own, as on a first start, and takes each page with the example in it; Train while
-the digits are being trained.
+Starts the app on a new workspace, as on a first start, and saves a screenshot of each page. The pages show the example;
+the Train page shows a new run on the digits.
 """
 
 from __future__ import annotations
@@ -16,104 +16,104 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from crlc.workspace import Workspace  # noqa: E402
-from tests.app.conftest import CHROMIUM_FLAGS, end_app, find_chromium, start_app  # noqa: E402
+from crlc.workspace import Workspace
+from tests.app.conftest import CHROMIUM_FLAGS, end_app, find_chromium, start_app
+from tests.conftest import ROOT
 
 FOLDER = ROOT / "docs" / "images"
-SIZE = {"width": 1280, "height": 800}
-NAMES = {"5": "five", "3": "three", "0": "zero"}
-PATIENCE = 120_000
-SETTLED_MS = 3000
+WIDTH, HEIGHT = 1280, 800
+LABELS = ("five", "three", "zero")
+TIMEOUT_MS = 120_000
+SETTLE_MS = 3000
 
 
-def explore(page: Page) -> None:
-    """The map, one cluster in the gallery."""
+def show_explore(page: Page) -> None:
+    """Open the map and the gallery."""
     page.get_by_role("link", name="Explore").click()
     expect(page.locator(".map").first).to_have_attribute("data-drawn", "1797")
     expect(page.locator(".tile").first).to_be_visible()
 
 
-def neighbours(page: Page) -> None:
-    """An image with those most like it."""
+def show_neighbours(page: Page) -> None:
+    """Open an image with its neighbours."""
     page.locator(".tile").nth(5).click()
     expect(page.get_by_role("dialog")).to_be_visible()
 
 
-def clusters(page: Page) -> None:
-    """The cards."""
+def show_clusters(page: Page) -> None:
+    """Open the cards of the clusters."""
     page.keyboard.press("Escape")
     page.get_by_role("link", name="Clusters").click()
     expect(page.get_by_text("cluster 9", exact=False).first).to_be_visible()
 
 
-def label(page: Page) -> None:
-    """A few images labelled by keyboard."""
+def show_label(page: Page) -> None:
+    """Label a few images by keyboard."""
     page.get_by_role("link", name="Label").click()
-    box = page.get_by_placeholder("N: find or add a name")
-    expect(box).to_be_visible()
-    for name in NAMES.values():
+    name_field = page.get_by_placeholder("N: find or add a name")
+    expect(name_field).to_be_visible()
+    for name in LABELS:
         page.keyboard.press("n")
-        box.fill(name)
-        box.press("Enter")
+        name_field.fill(name)
+        name_field.press("Enter")
     for key in "12312":
         page.keyboard.press(key)
-    expect(page.get_by_text("8 of 36 images decided")).to_be_visible()
-    expect(page.locator(".saved")).to_contain_text("saved")
+    expect(page.get_by_text("8 of 36")).to_be_visible()
+    expect(page.locator(".saved")).to_contain_text("Saved")
 
 
-def export(page: Page) -> None:
-    """The preview of a table."""
+def show_export(page: Page) -> None:
+    """Open the preview of a table."""
     page.get_by_role("link", name="Export").click()
-    expect(page.get_by_text("1,797 rows of which")).to_be_visible()
+    expect(page.get_by_text("of 1,797 rows")).to_be_visible()
 
 
-def train(page: Page) -> None:
-    """Live curves."""
+def show_train(page: Page) -> None:
+    """Start a run and wait for its curves."""
     page.get_by_role("link", name="Start").click()
-    page.get_by_role("button", name="Try the digits").click()
+    page.get_by_role("button", name="Try the sample data").click()
     expect(page.get_by_text("Epoch 20", exact=False).first).to_be_visible()
 
 
-PICTURES: dict[str, Callable[[Page], None]] = {
-    "explore": explore,
-    "neighbours": neighbours,
-    "clusters": clusters,
-    "label": label,
-    "export": export,
-    "train": train,
+SCREENSHOTS: dict[str, Callable[[Page], None]] = {
+    "explore": show_explore,
+    "neighbours": show_neighbours,
+    "clusters": show_clusters,
+    "label": show_label,
+    "export": show_export,
+    "train": show_train,
 }
 
 
-def save(page: Page, name: str, folder: Path) -> None:
-    """A small PNG, once everything has come to rest."""
+def save_screenshot(page: Page, name: str, folder: Path) -> None:
+    """Save a small PNG file after the page has finished loading."""
     page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(SETTLED_MS)
-    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-    picture.save(folder / f"{name}.png", optimize=True)
+    page.wait_for_timeout(SETTLE_MS)
+    screenshot = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    screenshot.save(folder / f"{name}.png", optimize=True)
     print(f"{name}.png: {(folder / f'{name}.png').stat().st_size // 1024} kB", flush=True)
 
 
 def main() -> None:
-    """Take all of them."""
+    """Save all screenshots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FOLDER)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    expect.set_options(timeout=PATIENCE)
-    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        process, url = start_app(Workspace(Path(place)), example=True)
+    expect.set_options(timeout=TIMEOUT_MS)
+    with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
+        process, url = start_app(Workspace(Path(temporary)), example=True)
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_FLAGS))
         try:
-            page = browser.new_page(viewport=SIZE)
-            page.set_default_timeout(PATIENCE)
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+            page.set_default_timeout(TIMEOUT_MS)
             page.goto(url)
             expect(page.get_by_text("Example: 1,797 handwritten digits")).to_be_visible()
-            for name, show in PICTURES.items():
+            for name, show in SCREENSHOTS.items():
                 show(page)
-                save(page, name, options.out)
+                save_screenshot(page, name, options.out)
         finally:
             browser.close()
             end_app(process)

@@ -1,7 +1,12 @@
-"""`python -m tests`: sets up like run_app.py, then runs ruff, mypy and pytest.
+"""Run every check: set up the environment as run_app.py does, then run ruff, mypy and pytest.
 
-Arguments go to pytest: `python -m tests -k import`. Files of tests run side by side.
+Usage: `python -m tests [--quick] [pytest arguments]`
+
+`--quick` leaves out the tests marked `browser` or `slow`. Other arguments go to pytest: `python -m tests -k import`.
+Test files run in parallel, one process per core.
 """
+
+from __future__ import annotations
 
 import os
 import subprocess
@@ -11,20 +16,24 @@ from pathlib import Path
 import run_app
 
 HERE = Path(__file__).resolve().parent
-SIDE_BY_SIDE = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+PARALLEL_OPTIONS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+QUICK_OPTIONS = ["-m", "not browser and not slow"]
 
 
 def main() -> int:
+    """Run all checks in turn and return the exit code of the first that fails."""
     try:
         python = run_app.prepare_environment([run_app.REQUIREMENTS, HERE / "requirements.txt"])
     except run_app.SetupError as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted. The next start carries on.", file=sys.stderr)
+        print("\nInterrupted. The next start continues the setup.", file=sys.stderr)
         return 1
-    tests = ["pytest", *SIDE_BY_SIDE, *sys.argv[1:]]
-    for check in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], tests):
+    arguments = [argument for argument in sys.argv[1:] if argument != "--quick"]
+    quick = QUICK_OPTIONS if "--quick" in sys.argv[1:] else []
+    pytest = ["pytest", *PARALLEL_OPTIONS, *quick, *arguments]
+    for check in (["ruff", "check", "."], ["ruff", "format", "--check", "."], ["mypy"], pytest):
         print(f"\n{' '.join(check)}", flush=True)
         code = subprocess.run([str(python), "-m", *check], cwd=run_app.ROOT, check=False).returncode
         if code != 0:

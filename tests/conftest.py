@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-# Before torch is loaded, here and in every process that tests start: what they train is tiny, and two threads that
-# wait for each other by spinning take minutes on a busy computer.
+# Set before torch is loaded, here and in every process that tests start: the test runs are tiny, and threads that
+# spin while they wait for each other take minutes on a busy computer.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import json
@@ -26,13 +26,13 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C: a shell that starts the tests in the background has them and all that they start ignore it."""
+    """Enable Ctrl-C: processes that a shell starts in the background ignore it, and so do their children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command printed and returned."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -50,7 +50,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def crlc(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Run a command in this process, on the test's own workspace."""
+    """Return a function that runs a command in this process, with the workspace of the test."""
 
     def run(*arguments: object) -> Outcome:
         capsys.readouterr()
@@ -62,7 +62,7 @@ def crlc(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> Callable[.
 
 @pytest.fixture
 def start_crlc(workspace: Workspace) -> Callable[..., subprocess.Popen[str]]:
-    """Start a command as a process of its own, on the test's own workspace."""
+    """Return a function that starts a command in a new process, with the workspace of the test."""
 
     def start(*arguments: object, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
         command = [*before, sys.executable, "-m", "crlc", *map(str, arguments), "--workspace", str(workspace.root)]
@@ -73,7 +73,7 @@ def start_crlc(workspace: Workspace) -> Callable[..., subprocess.Popen[str]]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A real file system of 2 MB, or of the size given as the fixture's parameter."""
+    """Mount a file system of 2 MB, or of the size in the fixture parameter, and yield its folder."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={getattr(request, 'param', '2m')}", "tmpfs", str(disk)]
@@ -82,6 +82,6 @@ def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]
     except FileNotFoundError:
         pytest.skip("this system cannot mount a small disk")
     if mounted.returncode != 0:
-        pytest.skip(f"mounting a small disk needs root's rights: {mounted.stderr.strip()}")
+        pytest.skip(f"mounting a small disk needs root permissions: {mounted.stderr.strip()}")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)

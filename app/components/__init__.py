@@ -1,1 +1,1 @@
-"""Pieces of pages that several views use."""
+"""User-interface components of the pages."""

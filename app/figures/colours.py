@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from crlc.analysis.palette import DISTINCT
+from crlc.analysis.cluster_colours import PALETTE
 
-UNKNOWN = "#8c8c8c"
-"""Of what has no cluster, label or class."""
+UNKNOWN_COLOUR = "#8c8c8c"
+"""Colour of images without a cluster, label or class."""
 
-RAMP = ("#443a83", "#31688e", "#21918c", "#35b779", "#90d743", "#fde725")
-"""From low to high: darker to lighter, so that it is read without colours, too."""
-
-RIGHT, WRONG = "#009e73", "#d1344b"
+SEQUENTIAL_RAMP = ("#443a83", "#31688e", "#21918c", "#35b779", "#90d743", "#fde725")
+"""Colours from low to high values; lightness grows with the value, so that they are readable without colour vision."""
 
 
-def colour_of(number: int) -> str:
-    """The colour of a cluster, or of a label or class by its number; after twenty they begin again."""
-    return UNKNOWN if number < 0 else DISTINCT[number % len(DISTINCT)]
+def get_colour(number: int) -> str:
+    """Return the colour of a cluster, label or class by its number; colours repeat after twenty."""
+    return UNKNOWN_COLOUR if number < 0 else PALETTE[number % len(PALETTE)]

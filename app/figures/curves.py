@@ -1,4 +1,4 @@
-"""Curves of runs: what training lowers, what it finds, and how that compares with classes where they are known."""
+"""Curves of runs: loss terms, cluster information, metrics against ground-truth classes; and bars of cluster sizes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-HEIGHT = 250
-TERMS = {
+_HEIGHT_PIXELS = 250
+_LOSS_TERMS = {
     "loss": ("Total", "#8C8C8C"),
     "probability": ("Clusters (PC)", "#0072B2"),
     "entropy": ("Entropy", "#E69F00"),
@@ -17,141 +17,149 @@ TERMS = {
     "penalty": ("Penalty", "#CC79A7"),
     "labels": ("Labels", "#D55E00"),
 }
-MEASURES = {"acc": ("ACC", "#0072B2"), "nmi": ("NMI", "#D55E00"), "ari": ("ARI", "#009E73")}
-CERTAINTY = {
+_CLASS_METRICS = {"acc": ("ACC", "#0072B2"), "nmi": ("NMI", "#D55E00"), "ari": ("ARI", "#009E73")}
+_INFORMATION_CURVES = {
     "cluster_information": ("Cluster information", "#0072B2"),
-    "cluster_information_mean": ("mean of subheads", "#56B4E9"),
-    "subhead_agreement": ("agreement of subheads", "#D55E00"),
+    "cluster_information_mean": ("Mean of subheads", "#56B4E9"),
+    "subhead_agreement": ("Agreement of subheads", "#D55E00"),
 }
-SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
-DASHES = ("solid", "dash", "dot")
-_MOST_POINTS = 400
-_FEW_POINTS = 12
-_MARKED = "#D55E00"
-_NOTHING = 1e-4
+_SERIES_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+_DASHES = ("solid", "dash", "dot")
+_MAX_CURVE_POINTS = 400
+_MAX_POINTS_WITH_MARKERS = 12
+_HIGHLIGHT_COLOUR = "#D55E00"
+_ZERO_TOLERANCE = 1e-4
 Record = Mapping[str, Any]
 Points = tuple[list[float], list[float]]
 
 
-def points_of(records: Sequence[Record], name: str, kinds: Sequence[str], steps_per_epoch: float) -> Points:
-    """Epochs and values of one metric, where it is known; of very many every so-manieth and the last."""
+def extract_curve(records: Sequence[Record], name: str, kinds: Sequence[str], steps_per_epoch: float) -> Points:
+    """Return the epochs and values of one metric, thinned to about 400 points including the last.
+
+    Args:
+        records: content of the metrics log.
+        name: name of the metric; records without it are left out.
+        kinds: kinds of records to use, such as `step` or `epoch`.
+        steps_per_epoch: converts steps to epochs.
+    """
     found = [
         (record["step"] / steps_per_epoch, float(record[name]))
         for record in records
         if record["kind"] in kinds and record.get(name) is not None
     ]
-    step = -(-len(found) // _MOST_POINTS) or 1
+    step = -(-len(found) // _MAX_CURVE_POINTS) or 1
     kept = found[::step] + (found[-1:] if (len(found) - 1) % step else [])
     return [x for x, _ in kept], [y for _, y in kept]
 
 
-def loss_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """The terms of the loss, step by step; those that a run does not have are left out."""
-    figure = _figure("Epoch", "Loss (nats)")
-    for name, (title, colour) in TERMS.items():
-        x, y = points_of(records, name, ("step",), steps_per_epoch)
-        if any(abs(value) > _NOTHING for value in y):
-            figure.add_scatter(x=x, y=y, name=title, mode=_mode(x), line={"color": colour, "width": 2})
-    return _with_stages(figure, records, steps_per_epoch)
+def plot_loss(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
+    """Return the terms of the loss over the epochs, without terms that are always 0."""
+    figure = _create_figure("Epoch", "Loss (nats)")
+    for name, (title, colour) in _LOSS_TERMS.items():
+        x, y = extract_curve(records, name, ("step",), steps_per_epoch)
+        if any(abs(value) > _ZERO_TOLERANCE for value in y):
+            figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line={"color": colour, "width": 2})
+    return _mark_stages(figure, records, steps_per_epoch)
 
 
-def certainty_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """How much the views of an image say of each other's cluster, from worst to best subhead; how they agree."""
-    figure = _shares_figure(records, CERTAINTY, steps_per_epoch)
-    x, low = points_of(records, "cluster_information_low", ("epoch",), steps_per_epoch)
-    _, high = points_of(records, "cluster_information_high", ("epoch",), steps_per_epoch)
+def plot_cluster_information(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
+    """Return the cluster information of the selected subhead, its range over all subheads, and their agreement."""
+    figure = _plot_fractions(records, _INFORMATION_CURVES, steps_per_epoch)
+    x, low = extract_curve(records, "cluster_information_low", ("epoch",), steps_per_epoch)
+    _, high = extract_curve(records, "cluster_information_high", ("epoch",), steps_per_epoch)
     if x:
         figure.add_scatter(
-            x=[*x, *reversed(x)], y=[*high, *reversed(low)], name="spread of subheads", fill="toself",
+            x=[*x, *reversed(x)], y=[*high, *reversed(low)], name="Range of subheads", fill="toself",
             fillcolor="rgba(86,180,233,.25)", line={"width": 0}, mode="lines", hoverinfo="skip",
         )  # fmt: skip
     return figure
 
 
-def classes_figure(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """Against known classes."""
-    return _shares_figure(records, MEASURES, steps_per_epoch)
+def plot_class_metrics(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
+    """Return accuracy, NMI and ARI against the ground-truth classes over the epochs."""
+    return _plot_fractions(records, _CLASS_METRICS, steps_per_epoch)
 
 
-def sizes_figure(sizes: Sequence[int]) -> go.Figure:
-    """How many images each cluster holds."""
-    figure = _figure("Cluster", "Images")
-    figure.add_bar(x=list(range(len(sizes))), y=list(sizes), marker_color=SERIES[0], name="Images")
+def plot_cluster_sizes(sizes: Sequence[int]) -> go.Figure:
+    """Return a bar per cluster with its number of images, and a line at the mean."""
+    figure = _create_figure("Cluster", "Images")
+    figure.add_bar(x=list(range(len(sizes))), y=list(sizes), marker_color=_SERIES_COLOURS[0], name="Images")
     figure.update_traces(hovertemplate="cluster %{x}: %{y:,} images<extra></extra>")
-    figure.update_xaxes(dtick=1 if len(sizes) <= 2 * _FEW_POINTS else None)
+    figure.update_xaxes(dtick=1 if len(sizes) <= 2 * _MAX_POINTS_WITH_MARKERS else None)
     if sizes:
-        even = sum(sizes) / len(sizes)
-        figure.add_hline(y=even, line={"color": _MARKED, "width": 1, "dash": "dot"})
+        mean = sum(sizes) / len(sizes)
+        figure.add_hline(y=mean, line={"color": _HIGHLIGHT_COLOUR, "width": 1, "dash": "dot"})
     return figure
 
 
-def count_figure(counts: Sequence[int], added_share: Sequence[float], suggestion: int) -> go.Figure:
-    """What each further cluster adds, with the suggested number marked."""
-    figure = _figure("Clusters", "What one more adds")
-    colours = [_MARKED if count == suggestion else SERIES[0] for count in counts]
+def plot_cluster_count(counts: Sequence[int], added_share: Sequence[float], suggestion: int) -> go.Figure:
+    """Return the gain of each further cluster, with the suggested number highlighted."""
+    figure = _create_figure("Clusters", "Gain from one more cluster")
+    colours = [_HIGHLIGHT_COLOUR if count == suggestion else _SERIES_COLOURS[0] for count in counts]
     sizes = [12 if count == suggestion else 7 for count in counts]
-    line, marker = {"color": SERIES[0], "width": 2}, {"color": colours, "size": sizes}
+    line, marker = {"color": _SERIES_COLOURS[0], "width": 2}, {"color": colours, "size": sizes}
     figure.add_scatter(x=list(counts), y=list(added_share), mode="lines+markers", line=line, marker=marker)
-    figure.update_traces(hovertemplate="%{x} clusters: %{y:.0%} of the most it could<extra></extra>")
+    figure.update_traces(hovertemplate="%{x} clusters: %{y:.0%} of the possible gain<extra></extra>")
     figure.update_yaxes(tickformat=".0%", rangemode="tozero")
     figure.update_xaxes(dtick=2)
     return figure
 
 
-def overlaid_figure(curves: Mapping[str, Points], title: str, *, share: bool) -> go.Figure:
-    """The same metric of several runs, told apart by colour and then by dashes.
+def plot_runs(curves: Mapping[str, Points], title: str, *, is_fraction: bool) -> go.Figure:
+    """Return one metric of several runs, distinguished by colour and then by dashes.
 
     Args:
-        curves: by the title of each run, which may hold any letters.
-        title: of the metric.
-        share: whether it goes from 0 to 1.
+        curves: curves by run title, which may contain any characters.
+        title: title of the metric.
+        is_fraction: True if the values are from 0 to 1.
     """
-    figure = _figure("Epoch", title)
+    figure = _create_figure("Epoch", title)
     for number, (name, (x, y)) in enumerate(curves.items()):
-        turn, place = divmod(number, len(SERIES))
-        line = {"color": SERIES[place], "width": 2, "dash": DASHES[turn % len(DASHES)]}
-        figure.add_scatter(x=x, y=y, name=as_text(name), mode=_mode(x), line=line)
-    if share:
+        dash, colour = divmod(number, len(_SERIES_COLOURS))
+        line = {"color": _SERIES_COLOURS[colour], "width": 2, "dash": _DASHES[dash % len(_DASHES)]}
+        figure.add_scatter(x=x, y=y, name=escape_text(name), mode=_choose_mode(x), line=line)
+    if is_fraction:
         figure.update_yaxes(range=[0, 1.02])
     return figure
 
 
-def as_text(name: str) -> str:
-    """A name from outside for Plotly, which would read some HTML in it."""
-    return escape(name)
+def escape_text(text: str, max_length: int | None = None) -> str:
+    """Return text from outside, safe for Plotly, which interprets some HTML; shortened to a maximum length."""
+    is_long = max_length is not None and len(text) > max_length
+    return escape(f"{text[: (max_length or 0) - 1]}…" if is_long else text)
 
 
-def _shares_figure(records: Sequence[Record], names: Mapping[str, tuple[str, str]], per_epoch: float) -> go.Figure:
-    figure = _figure("Epoch", "")
+def _plot_fractions(records: Sequence[Record], names: Mapping[str, tuple[str, str]], per_epoch: float) -> go.Figure:
+    figure = _create_figure("Epoch", "")
     for name, (title, colour) in names.items():
-        x, y = points_of(records, name, ("epoch", "end"), per_epoch)
+        x, y = extract_curve(records, name, ("epoch", "end"), per_epoch)
         if y:
-            figure.add_scatter(x=x, y=y, name=title, mode=_mode(x), line={"color": colour, "width": 2})
+            figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line={"color": colour, "width": 2})
     figure.update_yaxes(range=[0, 1.02])
-    return _with_stages(figure, records, per_epoch)
+    return _mark_stages(figure, records, per_epoch)
 
 
-def _with_stages(figure: go.Figure, records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """Mark where a stage after the first began."""
-    begun = {record["step"] for record in records if record["kind"] == "stage" and record["step"] > 0}
-    for step in sorted(begun):
-        figure.add_vline(x=step / steps_per_epoch, line={"color": SERIES[-1], "width": 1, "dash": "dot"})
+def _mark_stages(figure: go.Figure, records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
+    """Add a vertical line where each stage after the first started."""
+    starts = {record["step"] for record in records if record["kind"] == "stage" and record["step"] > 0}
+    for step in sorted(starts):
+        figure.add_vline(x=step / steps_per_epoch, line={"color": _SERIES_COLOURS[-1], "width": 1, "dash": "dot"})
     return figure
 
 
-def _mode(x: Sequence[float]) -> str:
-    return "lines+markers" if len(x) <= _FEW_POINTS else "lines"
+def _choose_mode(x: Sequence[float]) -> str:
+    return "lines+markers" if len(x) <= _MAX_POINTS_WITH_MARKERS else "lines"
 
 
-def _figure(x_title: str, y_title: str) -> go.Figure:
+def _create_figure(x_title: str, y_title: str) -> go.Figure:
     figure = go.Figure()
     figure.update_layout(
-        height=HEIGHT,
+        height=_HEIGHT_PIXELS,
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         showlegend=None,
         hovermode="closest",
-        uirevision="kept",  # zoom and hidden curves stay while new points come in
+        uirevision="kept",  # zoom and hidden curves stay while new points arrive
     )
     figure.update_xaxes(title_text=x_title, rangemode="tozero")
     figure.update_yaxes(title_text=y_title)

@@ -1,1 +1,1 @@
-"""What a browser session remembers: the only modules that touch `st.session_state` and the address."""
+"""Session state: the only modules that use `st.session_state` and the query parameters of the URL."""

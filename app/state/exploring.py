@@ -1,161 +1,149 @@
-"""What a person looks at on Explore and Clusters: chosen and opened images, filters, pages, and the last edit."""
+"""Session state of the Explore and Clusters pages: selected and open images, filters, pages, and the last edit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
+
+from crlc.arrays import ImageIds
 
 _KEY = "exploring"
-Ids = NDArray[np.int64]
 
 
 @dataclass
-class Choice:
-    """Some images that a person means."""
+class SelectedImages:
+    """Images that the user selected."""
 
-    ids: Ids
+    ids: ImageIds
     title: str
     is_ordered: bool = False
-    """Whether the order of the ids is the one to show them in."""
+    """True if the images are shown in the order of the ids."""
 
 
 @dataclass
-class Exploring:
-    """Of one subject; another one begins anew."""
+class ExploreState:
+    """State of one view; another view starts with an empty state."""
 
-    subject: tuple[str, str] = ("", "")
-    choice: Choice | None = None
-    opened: int | None = None
-    """The image that is shown large."""
+    view_key: tuple[str, str] = ("", "")
+    """Kind and name of the view."""
+
+    selection: SelectedImages | None = None
+    open_image: int | None = None
+    """The image in the dialog."""
 
     focus: int | None = None
-    """The image with a ring on the map."""
+    """The image marked with a ring on the map."""
 
-    focus_moves: bool = False
-    turn: int = 0
-    hidden: dict[str, list[int]] = field(default_factory=dict)
-    """Values hidden in the legend, by what points are coloured by."""
+    pan_to_focus: bool = False
+    focus_count: int = 0
+    """Number of focus requests so far: a new number makes the map react to the same image again."""
 
-    pages: dict[str, int] = field(default_factory=dict)
-    picks: list[int] = field(default_factory=list)
+    hidden_values: dict[str, list[int]] = field(default_factory=dict)
+    """Values hidden in the legend, by colouring."""
+
+    gallery_pages: dict[str, int] = field(default_factory=dict)
+    """Current page of each gallery, by its name."""
+
+    picked_ids: list[int] = field(default_factory=list)
+    """Images ticked in a gallery, to which the next action applies; a subset of what the gallery shows."""
+
     cluster: int | None = None
-    """The cluster that is open on Clusters."""
+    """The cluster that is open on the Clusters page."""
 
-    merging: list[int] = field(default_factory=list)
-    """The clusters that are ticked."""
+    clusters_to_merge: list[int] = field(default_factory=list)
+    """The clusters whose checkbox is set."""
 
     saved: str | None = None
-    """What was written last; set only after it is on the disk."""
+    """Description of the last edit; set only after it was written to disk."""
 
     problem: str | None = None
-    has_news: bool = False
-    """Whether a part that runs by itself changed something that the whole page shows."""
+    """Error of the last edit; `None` if it succeeded."""
+
+    needs_rerun: bool = False
+    """True if a fragment changed something that the whole page shows."""
 
 
-def exploring(kind: str = "", name: str = "") -> Exploring:
-    """What is remembered of a subject; of the last one when none is named."""
-    kept = st.session_state.get(_KEY)
-    if kept is None or (name and kept.subject != (kind, name)):
-        kept = st.session_state[_KEY] = Exploring((kind, name))
-    return kept
+def get_explore_state(kind: str = "", name: str = "") -> ExploreState:
+    """Return the state of the given view, by default of the last one.
+
+    Another view than the last starts with an empty state.
+    """
+    state = st.session_state.get(_KEY)
+    if state is None or (name and state.view_key != (kind, name)):
+        state = st.session_state[_KEY] = ExploreState((kind, name))
+    return state
 
 
-def choose(ids: Ids, title: str, *, is_ordered: bool = False) -> None:
-    """Take some images as the choice; none of them means no choice."""
-    state = exploring()
-    state.choice = Choice(ids, title, is_ordered) if len(ids) else None
-    state.pages.clear()
-    state.picks = []
+def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False) -> None:
+    """Select images; an empty array clears the selection."""
+    state = get_explore_state()
+    state.selection = SelectedImages(ids, title, is_ordered) if len(ids) else None
+    state.gallery_pages.clear()
+    state.picked_ids = []
 
 
-def clear_choice() -> None:
-    """Mean no images in particular."""
-    choose(np.empty(0, np.int64), "")
+def clear_selection() -> None:
+    """Clear the selection."""
+    select_images(np.empty(0, np.int64), "")
 
 
 def open_image(image_id: int) -> None:
-    """Show an image large."""
-    state = exploring()
-    state.opened = state.focus = image_id
-    state.focus_moves = False
-    state.turn += 1
+    """Open the dialog of an image."""
+    state = get_explore_state()
+    state.open_image = state.focus = image_id
+    state.pan_to_focus = False
+    state.focus_count += 1
 
 
 def close_image() -> None:
-    """Show no image large."""
-    exploring().opened = None
+    """Close the dialog of an image."""
+    get_explore_state().open_image = None
 
 
 def show_on_map(image_id: int) -> None:
-    """Go to an image's place on the map."""
-    state = exploring()
-    state.opened, state.focus, state.focus_moves = None, image_id, True
-    state.turn += 1
+    """Pan the map to an image."""
+    state = get_explore_state()
+    state.open_image, state.focus, state.pan_to_focus = None, image_id, True
+    state.focus_count += 1
 
 
 def open_cluster(cluster: int | None) -> None:
-    """Look into one cluster, or at all of them."""
-    state = exploring()
-    state.cluster, state.picks = cluster, []
-    state.pages.clear()
+    """Open one cluster; `None` to show all clusters."""
+    state = get_explore_state()
+    state.cluster, state.picked_ids = cluster, []
+    state.gallery_pages.clear()
 
 
-def tick_cluster(cluster: int) -> None:
-    """Tick a cluster for merging, or take the tick away."""
-    exploring().merging = sorted({cluster} ^ set(exploring().merging))
+def toggle_cluster_to_merge(cluster: int) -> None:
+    """Add a cluster to those to merge, or remove it."""
+    get_explore_state().clusters_to_merge = sorted({cluster} ^ set(get_explore_state().clusters_to_merge))
 
 
-def pick(ids: Sequence[int]) -> None:
-    """Pick images for what is done next."""
-    exploring().picks = list(ids)
+def pick_images(ids: Sequence[int]) -> None:
+    """Set the images that the next action applies to."""
+    get_explore_state().picked_ids = list(ids)
 
 
 def clear_picks() -> None:
-    """Pick no images."""
-    pick([])
+    """Clear the picked images."""
+    pick_images([])
 
 
-def turn_page(name: str, to: int) -> None:
-    """Go to another page of a gallery."""
-    exploring().pages[name] = to
+def set_page(name: str, to: int) -> None:
+    """Open a page of a gallery."""
+    get_explore_state().gallery_pages[name] = to
 
 
-def leave_news() -> None:
-    """From a part that runs by itself: the whole page is to run again."""
-    exploring().has_news = True
+def request_rerun() -> None:
+    """Request a rerun of the whole page from a fragment."""
+    get_explore_state().needs_rerun = True
 
 
-def take_news() -> bool:
-    """Whether there is such a wish; it is said once."""
-    state = exploring()
-    state.has_news, had = False, state.has_news
-    return had
-
-
-def box(key: str) -> Any:
-    """What is in a box of the page; none while it was not shown."""
-    return st.session_state.get(key)
-
-
-def fill_box(key: str, value: Any) -> None:
-    """Put something into a box, before it is shown."""
-    st.session_state[key] = value
-
-
-def remembered(key: str, usual: Any, options: Sequence[Any]) -> Any:
-    """Make a box start with what was chosen last, also after another page: Streamlit forgets boxes it does not show.
-
-    Returns:
-        the value, which the box has already.
-    """
-    last = f"{key}-last"
-    value = st.session_state[key] if key in st.session_state else st.session_state.get(last, usual)
-    if value not in options:
-        value = usual
-    st.session_state[key] = st.session_state[last] = value
-    return value
+def pop_rerun_request() -> bool:
+    """Return whether a rerun was requested, and clear the request."""
+    state = get_explore_state()
+    is_requested, state.needs_rerun = state.needs_rerun, False
+    return is_requested

@@ -1,4 +1,4 @@
-"""What a person does on the Label page: the row of images, decisions, names with keys, and what was said last."""
+"""Session state of the Label page: queue of images, decisions, names, and the last import of labels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from app.exploring.subject import Subject
-from app.labelling.desk import Desk
-from app.labelling.items import Items
-from app.labelling.sources import Row
+from app.view_models.cluster_view import ClusterView
+from app.view_models.label_items import LabelItems
+from app.view_models.label_queue import LabelQueue
+from app.view_models.label_session import LabelSession
 
-SOURCE, MODE = "label-source", "label-mode"
-"""Keys of the boxes that ask which images, and how."""
+SOURCE_WIDGET, MODE_WIDGET = "label-source", "label-mode"
+"""Keys of the widgets for the source of images and the mode."""
 
 ONE_BY_ONE, ALL_AT_ONCE, WHAT_CHANGED = "One by one", "All at once", "What changed"
 
@@ -21,45 +21,47 @@ _KEY = "labelling"
 
 
 @dataclass
-class Labelling:
-    """Of one subject; another one begins anew."""
+class LabelState:
+    """State of one view; another view starts with an empty state."""
 
-    subject: tuple[str, str] = ("", "")
-    kept: Subject | None = None
-    """The subject as it was opened first: labels and exclusions since do not make it another."""
+    view_key: tuple[str, str] = ("", "")
+    """Kind and name of the view."""
 
-    desk: Desk = field(default_factory=Desk)
+    initial_view: ClusterView | None = None
+    """The view that was opened first; it stays in use while only labels and exclusions change."""
+
+    session: LabelSession = field(default_factory=LabelSession)
     source: Hashable = None
-    """What the row was made of."""
+    """Identifier of the images that the queue was built from."""
 
-    row: Row = field(default_factory=Row)
-    turn: str = ""
-    """Another one for every new row."""
+    queue: LabelQueue = field(default_factory=LabelQueue)
+    queue_id: str = ""
+    """Identifier of the queue."""
 
     names: list[str] = field(default_factory=list)
-    items: Items | None = None
+    items: LabelItems | None = None
 
     imported: str | None = None
-    """What an import of labels did."""
+    """Report of the last import of labels."""
 
     import_problem: str | None = None
 
 
-def labelling(kind: str = "", name: str = "") -> Labelling:
-    """What is remembered of a subject; of the last one when none is named."""
-    kept: Labelling | None = st.session_state.get(_KEY)
-    if kept is None or (name and kept.subject != (kind, name)):
-        kept = st.session_state[_KEY] = Labelling((kind, name))
-    return kept
+def get_label_state(kind: str = "", name: str = "") -> LabelState:
+    """Return the state of a view, by default that of the last view."""
+    state: LabelState | None = st.session_state.get(_KEY)
+    if state is None or (name and state.view_key != (kind, name)):
+        state = st.session_state[_KEY] = LabelState((kind, name))
+    return state
 
 
-def desk_key(subject: Subject) -> str:
-    """Of the component: what one sends about its images is never read as about another's."""
-    return f"label-desk-{subject.kind}-{subject.name}"
+def build_component_key(view: ClusterView) -> str:
+    """Return the key of the labelling component; each view has its own, so that decisions never mix."""
+    return f"label-desk-{view.kind}-{view.name}"
 
 
-def ask_for(source: str, mode: str) -> None:
-    """Have the Label page begin with some source, one by one or all at once."""
-    for key, value in ((SOURCE, source), (MODE, mode)):
+def preset_label_page(source: str, mode: str) -> None:
+    """Set the source and the mode with which the Label page opens."""
+    for key, value in ((SOURCE_WIDGET, source), (MODE_WIDGET, mode)):
         st.session_state.pop(key, None)
         st.session_state[f"{key}-last"] = value

@@ -1,4 +1,4 @@
-"""What the Runs page remembers in a session: the row that is marked."""
+"""Session state of the Runs page: the selected row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 TABLE = "runs-table"
 
 
-def selected_row() -> int | None:
-    """The marked row of the table."""
+def get_selected_row() -> int | None:
+    """Return the selected row of the table; `None` if no row is selected."""
     rows = st.session_state[TABLE]["selection"]["rows"]
     return rows[0] if rows else None

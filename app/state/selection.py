@@ -1,4 +1,4 @@
-"""Which data set and run all pages are about. Kept in the address, so that a refresh or a sent link shows the same."""
+"""The dataset and run that all pages show. The URL stores them, so that a refresh or a shared link opens them again."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-DATASET_BOX, RUN_BOX = "selection-dataset", "selection-run"
-"""Keys of the two boxes in the sidebar."""
+DATASET_WIDGET, RUN_WIDGET = "selection-dataset", "selection-run"
+"""Keys of the two widgets in the sidebar."""
 
-BEFORE_TRAINING = ""
-"""What the box of runs holds for no run; Streamlit would show none as nothing chosen."""
+NO_RUN = ""
+"""Value of the run widget for no run; Streamlit shows `None` as an empty widget."""
 
 _KEY = "selection"
 _NO_RUN = "none"
@@ -19,86 +19,86 @@ _NO_RUN = "none"
 
 @dataclass(frozen=True)
 class Selection:
-    """What is chosen."""
+    """The selected dataset and run."""
 
     dataset: str | None = None
     run: str | None = None
-    """None: the data set as it is before training."""
+    """`None`: the untrained dataset."""
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a person or an address asks for; it may be gone, or never have been."""
+class SelectionRequest:
+    """A dataset and run requested by the user or the URL, which may not exist."""
 
     dataset: str | None = None
-    """None: any."""
+    """`None`: any."""
 
     run: str | None = None
-    """None: the newest; empty: none at all."""
+    """`None`: the newest; empty: no run."""
 
 
-def fitting(wish: Wish, datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
-    """What there is of what was wished for.
+def resolve_selection(request: SelectionRequest, datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
+    """Resolve a request to an existing dataset and run.
 
     Args:
-        wish: what was asked for.
-        datasets: names of all there are.
-        runs: from the id of each to the name of its data set, oldest first.
+        request: the requested dataset and run.
+        datasets: names of all datasets.
+        runs: name of the dataset of each run, by run id, oldest first.
     """
-    there = {run: dataset for run, dataset in runs.items() if dataset in datasets}
-    dataset = wish.dataset if wish.dataset in datasets else None
-    if dataset is None and wish.run in there:
-        dataset = there[wish.run or ""]
+    existing = {run: dataset for run, dataset in runs.items() if dataset in datasets}
+    dataset = request.dataset if request.dataset in datasets else None
+    if dataset is None and request.run in existing:
+        dataset = existing[request.run or ""]
     if dataset is None:
-        newest = list(there.values())[-1:]
+        newest = list(existing.values())[-1:]
         dataset = next(iter([*newest, *datasets]), None)
-    own = [run for run, its in there.items() if its == dataset]
-    if wish.run in own:
-        return Selection(dataset, wish.run)
-    return Selection(dataset, own[-1] if own and wish.run != "" else None)
+    own = [run for run, own_dataset in existing.items() if own_dataset == dataset]
+    if request.run in own:
+        return Selection(dataset, request.run)
+    return Selection(dataset, own[-1] if own and request.run != "" else None)
 
 
-def settle(datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
-    """Find out what is chosen, once at the beginning of each run of the script, before the boxes are drawn."""
-    chosen = fitting(_wish(), datasets, runs)
-    wished_none = chosen.run is None and any(dataset == chosen.dataset for dataset in runs.values())
-    st.session_state[_KEY] = Wish(chosen.dataset, "" if wished_none else chosen.run)
-    st.session_state[DATASET_BOX], st.session_state[RUN_BOX] = chosen.dataset, chosen.run or BEFORE_TRAINING
-    _write_address("dataset", chosen.dataset)
-    _write_address("run", _NO_RUN if wished_none else chosen.run)
+def sync_selection(datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
+    """Resolve the selection at the start of each script run, and write it to the widgets and the URL."""
+    chosen = resolve_selection(_read_request(), datasets, runs)
+    is_untrained = chosen.run is None and any(dataset == chosen.dataset for dataset in runs.values())
+    st.session_state[_KEY] = SelectionRequest(chosen.dataset, "" if is_untrained else chosen.run)
+    st.session_state[DATASET_WIDGET], st.session_state[RUN_WIDGET] = chosen.dataset, chosen.run or NO_RUN
+    _write_query_parameter("dataset", chosen.dataset)
+    _write_query_parameter("run", _NO_RUN if is_untrained else chosen.run)
     return chosen
 
 
-def selection() -> Selection:
-    """What is chosen now."""
-    wish: Wish = st.session_state.get(_KEY, Wish())
-    return Selection(wish.dataset, wish.run or None)
+def get_selection() -> Selection:
+    """Return the current selection."""
+    request: SelectionRequest = st.session_state.get(_KEY, SelectionRequest())
+    return Selection(request.dataset, request.run or None)
 
 
-def choose(dataset: str | None = None, run: str | None = None) -> None:
-    """Choose a data set, or a run with its data set; seen from the next run of the script on (`st.rerun`)."""
-    st.session_state[_KEY] = Wish(dataset, run)
+def request_selection(dataset: str | None = None, run: str | None = None) -> None:
+    """Request a dataset, or a run with its dataset, from the next script run on (`st.rerun`)."""
+    st.session_state[_KEY] = SelectionRequest(dataset, run)
 
 
-def take_dataset_from_box() -> None:
-    """For the box of data sets: the person chose another, so its newest run is shown."""
-    choose(st.session_state[DATASET_BOX])
+def apply_dataset_widget() -> None:
+    """Request the dataset in the widget, with its newest run (callback of the widget)."""
+    request_selection(st.session_state[DATASET_WIDGET])
 
 
-def take_run_from_box() -> None:
-    """For the box of runs: the person chose another, or none."""
-    choose(selection().dataset, st.session_state[RUN_BOX])
+def apply_run_widget() -> None:
+    """Request the run in the widget, or none (callback of the widget)."""
+    request_selection(get_selection().dataset, st.session_state[RUN_WIDGET])
 
 
-def _wish() -> Wish:
+def _read_request() -> SelectionRequest:
     if _KEY in st.session_state:
-        wish: Wish = st.session_state[_KEY]
-        return wish
+        request: SelectionRequest = st.session_state[_KEY]
+        return request
     run = st.query_params.get("run")
-    return Wish(st.query_params.get("dataset"), "" if run == _NO_RUN else run)
+    return SelectionRequest(st.query_params.get("dataset"), "" if run == _NO_RUN else run)
 
 
-def _write_address(name: str, value: str | None) -> None:
+def _write_query_parameter(name: str, value: str | None) -> None:
     if value is None:
         st.query_params.pop(name, None)
     elif st.query_params.get(name) != value:

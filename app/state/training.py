@@ -1,4 +1,4 @@
-"""What the Train page remembers in a session: its boxes, the job just asked for, a suggested number that was taken."""
+"""Session state of the Train page: its widgets, the job that is followed, and the requested cluster count."""
 
 from __future__ import annotations
 
@@ -7,57 +7,57 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from app.state.selection import selection
+from app.state.selection import get_selection
 
-KEPT: Literal["session"] = "session"
-"""For `persist_state`: what is in a box stays there while another page is looked at."""
+PERSISTENCE: Literal["session"] = "session"
+"""Value of `persist_state`: widgets keep their values while another page is open."""
 
-_FOLLOWED, _COUNTED, _LEAVING = "train-followed", "train-counted", "train-leaving"
-
-
-def follow(job_id: str | None) -> None:
-    """Show this job in place of the chosen run, until its run is known or a person chooses another; none for none."""
-    st.session_state[_FOLLOWED] = None if job_id is None else (job_id, selection())
+_FOLLOWED_JOB, _COUNT_REQUESTS, _REQUESTED_PAGE = "train-followed", "train-counted", "train-leaving"
 
 
-def followed() -> str | None:
-    """The job to show in place of the chosen run."""
-    job_id, chosen = st.session_state.get(_FOLLOWED) or (None, None)
-    return job_id if chosen == selection() else None
+def follow_job(job_id: str | None) -> None:
+    """Show a job instead of the selected run until its run exists or the user selects another; `None` to stop."""
+    st.session_state[_FOLLOWED_JOB] = None if job_id is None else (job_id, get_selection())
 
 
-def clusters_box(dataset: str) -> str:
-    """The key of the box with the number of clusters."""
+def get_followed_job() -> str | None:
+    """Return the job to show instead of the selected run; `None` if there is none."""
+    job_id, chosen = st.session_state.get(_FOLLOWED_JOB) or (None, None)
+    return job_id if chosen == get_selection() else None
+
+
+def build_clusters_key(dataset: str) -> str:
+    """Return the key of the widget for the number of clusters."""
     return f"train-clusters-{dataset}"
 
 
-def take_clusters(dataset: str, count: int) -> None:
-    """For a button: put the suggested number into the box."""
-    st.session_state[clusters_box(dataset)] = count
+def apply_suggested_count(dataset: str, count: int) -> None:
+    """Write the suggested number into the widget (callback of a button)."""
+    st.session_state[build_clusters_key(dataset)] = count
 
 
-def reset_boxes(contents: Mapping[str, Any]) -> None:
-    """For a button: put into each box what is given for its key."""
-    for key, content in contents.items():
-        st.session_state[key] = content
+def set_widget_values(values: Mapping[str, Any]) -> None:
+    """Set the values of widgets by key (callback of a button)."""
+    for key, value in values.items():
+        st.session_state[key] = value
 
 
-def ask_for_count(dataset: str) -> None:
-    """For a button: a number of clusters is to be suggested."""
-    st.session_state[_COUNTED] = {*st.session_state.get(_COUNTED, ()), dataset}
+def request_count(dataset: str) -> None:
+    """Request a suggested number of clusters (callback of a button)."""
+    st.session_state[_COUNT_REQUESTS] = {*st.session_state.get(_COUNT_REQUESTS, ()), dataset}
 
 
-def wants_count(dataset: str) -> bool:
-    """Whether one was asked for."""
-    return dataset in st.session_state.get(_COUNTED, ())
+def is_count_requested(dataset: str) -> bool:
+    """Return whether a suggestion was requested."""
+    return dataset in st.session_state.get(_COUNT_REQUESTS, ())
 
 
-def leave_for(page: str) -> None:
-    """For a button: another page is wanted. A page that draws itself anew every second could miss the click itself."""
-    st.session_state[_LEAVING] = page
+def request_page(page: str) -> None:
+    """Request another page (callback of a button): a page that reruns every second could miss the click itself."""
+    st.session_state[_REQUESTED_PAGE] = page
 
 
-def wanted_page() -> str | None:
-    """The page that was asked for, told once."""
-    page: str | None = st.session_state.pop(_LEAVING, None)
+def pop_requested_page() -> str | None:
+    """Return the requested page, and clear the request."""
+    page: str | None = st.session_state.pop(_REQUESTED_PAGE, None)
     return page

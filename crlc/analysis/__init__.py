@@ -1,1 +1,1 @@
-"""Understanding results: agreement with classes, neighbours, maps, quality, export. No screen, no training."""
+"""Analysis of results: class metrics, neighbours, maps, quality and suggestions; no user interface, no training."""

@@ -1,4 +1,4 @@
-"""How near every two clusters are: by the neighbours of their images, by their means, and by shared probability."""
+"""Closeness of every pair of clusters: by neighbours of their images, by their means and by shared probability."""
 
 from __future__ import annotations
 
@@ -8,35 +8,34 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.analysis.nearest import Neighbours
-from crlc.analysis.unit_rows import CHUNK_ROWS, Rows, unit_chunks
+from crlc.analysis.neighbours.exact import Neighbours
+from crlc.analysis.normalization import CHUNK_ROWS, iterate_normalized_chunks
+from crlc.arrays import DoubleArray, Features, IntArray
 from crlc.errors import UsageError
-
-Table = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class ClusterPairs:
-    """Facts about every two of C clusters."""
+    """Closeness of every pair of C clusters."""
 
-    size: Rows
-    """(C,) images of each."""
+    size: IntArray
+    """(C,) number of images."""
 
-    links: Rows
-    """(C, C) how many neighbours of the images of one are in the other."""
+    links: IntArray
+    """(C, C) number of neighbours in the second cluster, summed over the images of the first."""
 
-    similarity: Table
-    """(C, C) cosine between their means; 0 for an empty one."""
+    similarity: DoubleArray
+    """(C, C) cosine similarity of the means; 0 for an empty cluster."""
 
-    shared: Table
-    """(C, C) mean probability that the images of the first have for the second; 0 where the model has no such."""
+    shared_probability: DoubleArray
+    """(C, C) mean probability of the second cluster for images of the first; 0 for clusters added by the user."""
 
     @property
-    def mixing(self) -> Table:
-        """(C, C) links between two, as a share of those there would be if the two were one well mixed cluster.
+    def mixing(self) -> DoubleArray:
+        """(C, C) links between two clusters, as a fraction of those expected if the two were one.
 
-        0: no neighbours in the other; 1: neighbours without regard to the border. Only links inside the two count,
-        so a third cluster nearby changes nothing. 0 on the diagonal.
+        0 means no neighbours in the other cluster; 1 means that the border has no effect on neighbours. Only links
+        within the pair count, so that a third cluster nearby has no effect. The diagonal is 0.
         """
         sizes = self.size.astype(np.float64)
         inside = self.links.diagonal()[:, None] + self.links
@@ -49,10 +48,11 @@ class ClusterPairs:
         np.fill_diagonal(both, 0)
         return np.asarray(both)
 
-    def closest(self) -> tuple[Rows, Table, Table]:
-        """For each cluster the one it is most mixed with (of those by the nearest mean), mixing and similarity.
+    def find_closest(self) -> tuple[IntArray, DoubleArray, DoubleArray]:
+        """Return the closest cluster of each cluster (highest mixing), the mixing and the similarity, (C,) each.
 
-        -1 and NaN for an empty cluster, and where there is no other.
+        Ties are resolved by the similarity of the means. A cluster that is empty, or the only one with images, has -1
+        and NaN.
         """
         count = len(self.size)
         mixing = self.mixing
@@ -69,9 +69,19 @@ class ClusterPairs:
         )
 
 
-def cluster_pairs(q: NDArray[Any], z: NDArray[Any], clusters: Rows, graph: Neighbours) -> ClusterPairs:
-    """Count and measure; (N, C), (N, d), (N,) and the neighbours of the N images."""
-    sums, sizes = cluster_sums(z, clusters, at_least=q.shape[1])
+def compute_cluster_pairs(q: NDArray[Any], z: Features, clusters: IntArray, graph: Neighbours) -> ClusterPairs:
+    """Compute the closeness of every pair of clusters.
+
+    Args:
+        q: probabilities, (N, C).
+        z: features, (N, d).
+        clusters: the cluster of each image, (N,).
+        graph: the neighbours of each image.
+
+    Raises:
+        UsageError: an image has no cluster.
+    """
+    sums, sizes = sum_by_cluster(z, clusters, min_count=q.shape[1])
     count = len(sizes)
     links = np.zeros(count * count, dtype=np.int64)
     shared = np.zeros((count, count))
@@ -85,23 +95,30 @@ def cluster_pairs(q: NDArray[Any], z: NDArray[Any], clusters: Rows, graph: Neigh
     return ClusterPairs(sizes, links.reshape(count, count), means @ means.T, shared / np.maximum(sizes, 1)[:, None])
 
 
-def cluster_sums(z: NDArray[Any], clusters: Rows, at_least: int = 0) -> tuple[Table, Rows]:
-    """The sum of the unit vectors of each cluster, (C, d), and how many there are, (C,).
+def sum_by_cluster(z: Features, clusters: IntArray, min_count: int = 0) -> tuple[DoubleArray, IntArray]:
+    """Return the sum of the unit vectors of each cluster, (C, d), and the number of images, (C,).
+
+    Args:
+        z: features, (N, d).
+        clusters: the cluster of each image, (N,).
+        min_count: minimum number of clusters C in the result.
 
     Raises:
         UsageError: an image has no cluster.
     """
     if clusters.min() < 0:
-        raise UsageError(f"Cluster {clusters.min()} was given; numbers start at 0. Leave out images without a cluster.")
-    count = max(int(clusters.max()) + 1, at_least)
+        raise UsageError(
+            f"Cluster {clusters.min()} is not allowed: numbers start at 0.", advice="Exclude images without a cluster."
+        )
+    count = max(int(clusters.max()) + 1, min_count)
     sums = np.zeros((count, z.shape[1]))
-    for start, chunk in unit_chunks(z):
+    for start, chunk in iterate_normalized_chunks(z):
         _add_by_cluster(sums, chunk, clusters[start : start + len(chunk)])
     return sums, np.bincount(clusters, minlength=count)
 
 
-def _add_by_cluster(totals: Table, rows: NDArray[Any], clusters: Rows) -> None:
-    """Add each row to the total of its cluster; several times faster than `np.add.at`."""
+def _add_by_cluster(totals: DoubleArray, rows: NDArray[Any], clusters: IntArray) -> None:
+    """Add each row to the total of its cluster, several times faster than `np.add.at`."""
     order = np.argsort(clusters, kind="stable")
     numbers, firsts = np.unique(clusters[order], return_index=True)
     totals[numbers] += np.add.reduceat(rows[order].astype(np.float64), firsts, axis=0)

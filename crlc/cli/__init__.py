@@ -1,1 +1,1 @@
-"""The command line: every capability without a browser."""
+"""Command-line interface: all features without a browser."""

@@ -1,137 +1,141 @@
-"""`crlc clusters`: the clusters of a run as they are now, and how people change them."""
+"""Command `clusters`: list, name, merge, split and move clusters of a run."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from crlc.cli.labels import told, undone
-from crlc.cli.options import common_options
-from crlc.cli.output import Output, table
+from crlc.cli.labels import print_entry, print_undone
+from crlc.cli.options import add_common_arguments, add_run_argument
+from crlc.cli.output import Output
+from crlc.cli.tables import format_table
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from crlc.annotations.store import AnnotationStore
+    from crlc.clusters.clustering import ClusterEditor, Clustering
     from crlc.data.dataset import ImageDataset
-    from crlc.training.run_folder import RunFolder
-    from crlc.workspace.annotations import Annotations
-    from crlc.workspace.clusterings import ClusterEditor, Clustering
+    from crlc.runs.folder import RunFolder
 
 
-def clusters_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `clusters`."""
-    parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", help="without one, the clusters are listed")
+def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `clusters`."""
+    add_run_argument(parser)
+    actions = parser.add_subparsers(
+        dest="action", metavar="ACTION", help="edit to make; without an action, list the clusters"
+    )
 
     def action(name: str, text: str) -> argparse.ArgumentParser:
         subparser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=text)
-        common_options(subparser, below=True)
+        add_common_arguments(subparser, below=True)
         return subparser
 
     def cluster(subparser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-        subparser.add_argument("cluster", metavar="N", type=int, help="the number of a cluster")
+        subparser.add_argument("cluster", metavar="N", type=int, help="number of a cluster")
         return subparser
 
-    cluster(action("name", "Name a cluster.")).add_argument("name", metavar="NAME")
-    cluster(action("unname", "Take the name of a cluster away."))
-    merged = action("merge", "Make one cluster of several; it keeps the smallest number.")
-    merged.add_argument("clusters", metavar="N", type=int, nargs="+", help="two or more numbers of clusters")
-    split = cluster(action("split", "Make several clusters of one, by the features of its images."))
-    split.add_argument("--into", metavar="K", type=int, default=2, help="how many; by default 2")
-    split.add_argument("--seed", metavar="S", type=int, default=0)
-    cluster(action("move", "Put images into a cluster.")).add_argument(
-        "images", metavar="IMAGE", nargs="+", help="its path or id"
+    cluster(action("name", "Name a cluster.")).add_argument("name", metavar="NAME", help="name of the cluster")
+    cluster(action("unname", "Remove the name of a cluster."))
+    merged = action("merge", "Merge clusters into the one with the smallest number.")
+    merged.add_argument("clusters", metavar="N", type=int, nargs="+", help="numbers of two or more clusters")
+    split = cluster(action("split", "Split a cluster by the features of its images."))
+    split.add_argument("--into", metavar="K", type=int, default=2, help="number of parts (default: 2)")
+    split.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the split (default: 0)")
+    cluster(action("move", "Move images to a cluster.")).add_argument(
+        "images", metavar="IMAGE", nargs="+", help="path or id of an image"
     )
-    action("undo", "Take the last edit of this run's clusters back.")
-    action("redo", "Do again what was undone last.")
+    action("undo", "Undo the last edit of the clusters of this run.")
+    action("redo", "Redo the edit that was undone last.")
 
 
 def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """List the clusters of a run, or edit them."""
-    from crlc.workspace.annotations import Annotations
-    from crlc.workspace.clusterings import Clustering
-    from crlc.workspace.runs import Runs
+    from crlc.annotations.store import AnnotationStore
+    from crlc.clusters.clustering import Clustering
+    from crlc.workspace.runs import RunStore
 
-    runs = Runs(workspace)
+    runs = RunStore(workspace)
     run = runs.open(options.run)
-    dataset = runs.dataset_of(run.description(), unchanged=False)
-    with Annotations(dataset) as annotations:
+    dataset = runs.open_dataset_of(run.read_metadata(), require_unchanged=False)
+    with AnnotationStore(dataset) as annotations:
         if options.action == "undo":
-            undone(annotations.undo(run=run.id), output)
+            print_undone(annotations.undo(run=run.id), output)
         elif options.action == "redo":
-            undone(annotations.redo(run=run.id), output)
+            print_undone(annotations.redo(run=run.id), output)
         elif options.action is None:
-            _list(run, Clustering.of(run, dataset), annotations, output)
+            _print_clusters(run, Clustering.from_run(run, dataset), annotations, output)
         else:
             _edit(options, run, dataset, annotations, output)
     return 0
 
 
 def _edit(
-    options: argparse.Namespace, run: RunFolder, dataset: ImageDataset, annotations: Annotations, output: Output
+    options: argparse.Namespace, run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output
 ) -> None:
-    from crlc.workspace.clusterings import ClusterEditor, Clustering
-    from crlc.workspace.image_lookup import find_images
-    from crlc.workspace.run_files import read_result
+    from crlc.clusters.clustering import ClusterEditor, Clustering
+    from crlc.data.image_lookup import find_image_ids
+    from crlc.runs.results import read_result
 
     arrays = read_result(run).arrays
-    clustering = Clustering.of(run, dataset, arrays)
+    clustering = Clustering.from_run(run, dataset, arrays)
     editor = ClusterEditor(annotations, clustering)
     match options.action:
         case "name":
-            told(editor.name(options.cluster, options.name), output)
+            print_entry(editor.set_name(options.cluster, options.name), output)
         case "unname":
-            told(editor.name(options.cluster, None), output)
+            print_entry(editor.set_name(options.cluster, None), output)
         case "merge":
-            told(editor.merge(options.clusters), output)
+            print_entry(editor.merge(options.clusters), output)
         case "split":
-            parts = _parts(options, arrays["z"], clustering, editor)
-            told(editor.split(options.cluster, parts), output)
+            parts = _split_members(options, arrays["z"], clustering, editor)
+            print_entry(editor.split(options.cluster, parts), output)
         case "move":
-            told(editor.move(find_images(dataset, options.images), options.cluster), output)
+            print_entry(editor.move(find_image_ids(dataset, options.images), options.cluster), output)
 
 
-def _parts(
+def _split_members(
     options: argparse.Namespace, z: NDArray[Any], clustering: Clustering, editor: ClusterEditor
 ) -> list[list[int]]:
-    """The images of each part, the largest first."""
-    from crlc.analysis.splitting import split_by_features
+    """Return the image ids of each part, largest part first."""
+    from crlc.analysis.merge_split import split_cluster
 
-    now = editor.current()
-    members = now.members(options.cluster)
-    part = split_by_features(z[clustering.rows[members]], options.into, options.seed)
+    now = editor.read_current()
+    members = now.find_members(options.cluster)
+    part = split_cluster(z[clustering.rows[members]], options.into, options.seed)
     return [now.ids[members[part == number]].tolist() for number in range(options.into)]
 
 
-def _list(run: RunFolder, clustering: Clustering, annotations: Annotations, output: Output) -> None:
-    from crlc.workspace.cluster_names import shown_names
+def _print_clusters(run: RunFolder, clustering: Clustering, annotations: AnnotationStore, output: Output) -> None:
+    from crlc.clusters.names import get_display_names
 
-    curation = annotations.refresh()
-    now = clustering.edited(curation)
-    names = shown_names(run.description(), now)
-    confidence, sizes = now.mean_confidence(), now.sizes()
+    state = annotations.refresh()
+    edited = clustering.apply_edits(state)
+    names = get_display_names(run.read_metadata(), edited)
+    confidence, sizes = edited.compute_mean_confidence(), edited.count_images()
     content = [
         {"cluster": number, "images": sizes[number], "confidence": confidence[number], "name": names.get(number)}
-        for number in now.numbers
+        for number in edited.numbers
     ]
     rows = [
-        [str(number), f"{sizes[number]:,}", _share(confidence[number]), names.get(number, "")] for number in now.numbers
+        [str(number), f"{sizes[number]:,}", _format_confidence(confidence[number]), names.get(number, "")]
+        for number in edited.numbers
     ]
-    lines = table(("cluster", "images", "confidence", "name"), rows)
-    moved = int(now.by_hand.sum())
+    lines = format_table(("cluster", "images", "confidence", "name"), rows)
+    moved = int(edited.is_moved.sum())
     if moved:
-        lines.append(f"Moved by hand: {moved:,}.")
-    excluded = int(curation.is_excluded(now.ids).sum())
+        lines.append(f"Images moved manually: {moved:,}.")
+    excluded = int(state.is_excluded(edited.ids).sum())
     if excluded:
-        lines.append(f"Excluded by hand, but counted here: {excluded:,}.")
-    older = bool(curation.edited_results(clustering.run) - {clustering.result})
+        lines.append(f"Excluded images, included in the counts: {excluded:,}.")
+    older = bool(state.find_edited_results(clustering.run) - {clustering.result})
     if older:
-        lines.append("There are edits of an earlier result of this run; they are not about these clusters.")
-    output.result(
+        lines.append("Edits of an earlier result of this run exist; they do not apply to these clusters.")
+    output.print_result(
         {"run": clustering.run, "clusters": content, "moved_by_hand": moved, "edits_of_an_earlier_result": older}, lines
     )
 
 
-def _share(value: float | None) -> str:
+def _format_confidence(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"

@@ -1,4 +1,4 @@
-"""Commands about data sets: import, datasets, dataset, relink, remove."""
+"""Commands about datasets: import, datasets, dataset, relink and remove."""
 
 from __future__ import annotations
 
@@ -9,284 +9,310 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from crlc.cli.output import Output, TerminalProgress, duration, megabytes, table
-from crlc.config import ALL, ImportOptions
+from crlc.cli.output import Output
+from crlc.cli.tables import format_table
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.data.importer import ImportReport
-from crlc.data.sources.builtin import BUILTIN_SETS
+from crlc.data.options import ALL, ImportOptions
+from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.errors import CrlcError, UsageError
-from crlc.names import printable
-from crlc.workspace import Workspace, default_workspace
-from crlc.workspace.removal import remove_with_runs, runs_of_dataset
+from crlc.formatting import format_bytes, format_count, format_duration
+from crlc.paths import to_printable
+from crlc.workspace import Workspace, get_default_workspace
+from crlc.workspace.removal import find_runs_of_dataset, remove_dataset_with_runs
 
-_SHOWN_REASONS = 8
-_SHOWN_CLASSES = 20
-_WAY_BACK = {"classes": "auto", "split": ALL, "subset": ALL, "limit": ALL}
+_MAX_REASONS = 8
+_MAX_CLASSES = 20
+_RESET_VALUES = {"classes": "auto", "split": ALL, "subset": ALL, "limit": ALL}
 
 
-def import_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `import`."""
+def add_import_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `import`."""
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help=f"a folder, a .zip, an .npz, a .csv of paths, or one of {', '.join(BUILTIN_SETS)}",
+        help=f"folder, .zip, .npz, .csv with a column `path`, or built-in dataset: {', '.join(BUILTIN_DATASETS)}",
     )
-    parser.add_argument("--name", metavar="N", help="what to call the data set; by default after the source")
+    parser.add_argument("--name", metavar="NAME", help="name of the dataset (default: the name of the source)")
     parser.add_argument(
         "--size",
         type=int,
         metavar="S",
-        help="side of the decoded squares in pixels; by default it fits the images, at most 96",
+        help="stored image size in pixels (default: chosen from the images, at most 96)",
     )
     parser.add_argument(
         "--classes",
         metavar="auto|folders|none|FILE.csv",
-        help="where classes (ground truth) come from; by default from folders when they look like classes",
+        help="ground-truth classes: from folder names, from a CSV file, or none "
+        "(default: auto, folder names that look like classes)",
     )
     parser.add_argument(
-        "--split", metavar="train|test|train+test|unlabelled|all", help="which splits to take; by default all"
+        "--split", metavar="train|test|train+test|unlabelled|all", help="splits to import (default: all)"
     )
     parser.add_argument(
         "--subset",
         metavar="NAME|FILE|all",
-        help="only these class folders: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, or a file",
+        help="class folders to import: imagenet10, imagenet-dogs, imagenet50, imagenet100, imagenet200, "
+        "or a text file with one folder name per line",
     )
     parser.add_argument(
-        "--limit", type=_limit, metavar="N|all", help="at most N images, a spread-out and repeatable sample"
+        "--limit",
+        type=_parse_limit,
+        metavar="N|all",
+        help="maximum number of images: a reproducible sample, spread over the whole source (default: all)",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes that decode; by default one for each core")
+    parser.add_argument("--workers", type=int, metavar="N", help="number of decoding processes (default: one per core)")
     parser.add_argument(
-        "--downloads", type=Path, metavar="DIR", help="where built-in data sets are, or are to be downloaded"
+        "--downloads", type=Path, metavar="DIR", help="folder of built-in datasets, which are downloaded if missing"
     )
 
 
-def _limit(text: str) -> int:
+def _parse_limit(text: str) -> int:
     return 0 if text == ALL else int(text)
 
 
 def run_import(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Make or update a data set."""
+    """Import images as a dataset, or update an existing one."""
     settings = ImportOptions(
         options.size, options.classes, options.split, options.subset, options.limit, options.workers
     )
     dataset, report = workspace.import_dataset(
-        options.source, name=options.name, options=settings, downloads=options.downloads, report=TerminalProgress()
+        options.source, name=options.name, options=settings, downloads=options.downloads, report=output.progress
     )
-    summary = dataset.summary()
+    summary = dataset.summarize()
     content = {
         "dataset": dataset.name,
         "workspace": str(workspace.root),
-        **_report_content(report),
-        **_content(dataset, summary),
+        **_build_report_content(report),
+        **_build_content(dataset, summary),
     }
-    kept = {name: value for name, value in dataset.info.options.narrowed.items() if getattr(settings, name) is None}
-    lines = _import_lines(dataset, report, summary)
+    inherited = {
+        name: value for name, value in dataset.info.options.restrictions.items() if getattr(settings, name) is None
+    }
+    lines = _format_import(dataset, report, summary)
     lines += [
-        f"As in an earlier import: {name} {value} (--{name} {_WAY_BACK[name]} undoes it)."
-        for name, value in kept.items()
+        f"Unchanged from an earlier import: {name}={value}. To reset it, use --{name} {_RESET_VALUES[name]}."
+        for name, value in inherited.items()
     ]
-    output.result(content, lines)
+    output.print_result(content, lines)
     return 0
 
 
 def run_datasets(_: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """List all data sets; a damaged one is listed with what is wrong with it."""
+    """List all datasets; a damaged one is listed with its error."""
     rows: list[list[str]] = []
     content: list[dict[str, Any]] = []
-    for name in workspace.dataset_names():
+    for name in workspace.list_dataset_names():
         try:
-            dataset = workspace.dataset(name)
-            summary = dataset.summary()
+            dataset = workspace.open_dataset(name)
+            summary = dataset.summarize()
         except CrlcError as error:
             content.append({"name": name, "error": str(error)})
             rows.append([name, "-", "-", "-", "damaged", "-"])
             continue
-        content.append({"name": name, **_content(dataset, summary)})
+        content.append({"name": name, **_build_content(dataset, summary)})
         sizes = ", ".join(map(str, summary.sizes)) or "-"
         classes = str(len(summary.classes) or "-")
-        rows.append([name, f"{summary.readable:,}", classes, sizes, _state(summary), _place(dataset)])
-    lines = table(("name", "images", "classes", "px", "state", "from"), rows) if rows else _how_to_begin(workspace)
-    output.result({"workspace": str(workspace.root), "datasets": content}, lines)
+        rows.append([name, f"{summary.readable:,}", classes, sizes, _format_state(summary), _format_source(dataset)])
+    lines = (
+        format_table(("name", "images", "classes", "px", "state", "source"), rows)
+        if rows
+        else _format_no_datasets(workspace)
+    )
+    output.print_result({"workspace": str(workspace.root), "datasets": content}, lines)
     return 0
 
 
-def dataset_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `dataset`."""
-    parser.add_argument("name", metavar="NAME")
+def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `dataset`."""
+    parser.add_argument("name", metavar="DATASET", help="name of a dataset")
     parser.add_argument(
-        "--problems", type=Path, metavar="FILE.csv", help="write the unreadable files with their reasons"
+        "--problems",
+        type=Path,
+        metavar="FILE.csv",
+        help="write a list of the unreadable files, with the reason for each, to a CSV file",
     )
-    parser.add_argument("--duplicates", type=Path, metavar="FILE.csv", help="write the images that have exact copies")
+    parser.add_argument(
+        "--duplicates",
+        type=Path,
+        metavar="FILE.csv",
+        help="write a list of the images that have exact copies to a CSV file",
+    )
 
 
 def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Show one data set."""
-    dataset = workspace.dataset(options.name)
-    summary = dataset.summary()
-    lines = _dataset_lines(workspace, dataset, summary)
-    content = {"name": dataset.name, **_content(dataset, summary)}
-    for file, write, what in (
-        (options.problems, dataset.write_problems, "unreadable files"),
-        (options.duplicates, dataset.write_duplicates, "images with exact copies"),
+    """Print the images, classes and problems of a dataset."""
+    dataset = workspace.open_dataset(options.name)
+    summary = dataset.summarize()
+    lines = _format_dataset(workspace, dataset, summary)
+    content = {"name": dataset.name, **_build_content(dataset, summary)}
+    for file, write, nouns in (
+        (options.problems, dataset.write_unreadable_csv, ("unreadable file", "unreadable files")),
+        (options.duplicates, dataset.write_duplicates_csv, ("image with exact copies", "images with exact copies")),
     ):
         if file is not None:
             try:
                 with file.open("w", newline="", encoding="utf-8") as stream:
                     count = write(stream)
             except OSError as error:
-                raise CrlcError(f"{file} cannot be written: {error.strerror}. Choose another place.") from None
-            lines.append(f"Wrote {count:,} {what} to {file}.")
-    output.result(content, lines)
+                raise CrlcError(f"{file} cannot be written: {error.strerror}.", advice="Choose another path.") from None
+            lines.append(f"Wrote {format_count(count, *nouns)} to {file}.")
+    output.print_result(content, lines)
     return 0
 
 
-def relink_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `relink`."""
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("path", metavar="PATH", help="where the originals are now")
+def add_relink_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `relink`."""
+    parser.add_argument("name", metavar="DATASET", help="name of a dataset")
+    parser.add_argument("path", metavar="PATH", help="new location of the original images")
 
 
 def run_relink(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Point a data set to the new place of its originals."""
-    report = workspace.relink(options.name, options.path)
+    """Set the new location of the original images of a dataset."""
+    report = workspace.relink_dataset(options.name, options.path)
     missing = report.expected - report.found
-    place = printable(report.location)
-    lines = [f"{options.name} now comes from {place}: {report.found:,} of {report.expected:,} images found."]
+    location = to_printable(report.location)
+    lines = [f"{options.name} now uses {location}: {report.found:,} of {format_count(report.expected, 'image')} found."]
     if missing:
-        again = _command(workspace, "import", report.location, "--name", options.name)
-        lines.append(f"{missing:,} are not there. Bring the data set up to date with: {again}")
-    output.result({"dataset": options.name, **asdict(report), "location": place}, lines)
+        again = _format_command(workspace, "import", report.location, "--name", options.name)
+        lines.append(f"{format_count(missing, 'image is', 'images are')} missing. To update the dataset, run: {again}")
+    output.print_result({"dataset": options.name, **asdict(report), "location": location}, lines)
     return 0
 
 
-def remove_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `remove`."""
-    parser.add_argument("name", metavar="NAME")
+def add_remove_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `remove`."""
+    parser.add_argument("name", metavar="DATASET", help="name of a dataset")
     parser.add_argument(
-        "--with-runs", action="store_true", help="remove its runs, too; without it they are of no use to anybody"
+        "--with-runs", action="store_true", help="also delete its runs, which cannot be opened without the dataset"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def run_remove(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Forget a data set, and its runs where asked for, after asking."""
-    own = runs_of_dataset(workspace, options.name) if options.name in workspace.dataset_names() else []
+    """Delete a dataset, and its runs with --with-runs, after confirmation."""
+    own = find_runs_of_dataset(workspace, options.name) if options.name in workspace.list_dataset_names() else []
     if not options.yes:
         if options.json or not sys.stdin.isatty():
-            raise UsageError(f"Removing {options.name!r} needs a yes: call it with --yes.")
-        workspace.dataset(options.name)
-        for line in _run_lines(own):
+            raise UsageError(f"Removing {options.name!r} needs a confirmation: add --yes.")
+        workspace.open_dataset(options.name)
+        for line in _format_runs(options.name, own):
             print(line, file=sys.stderr)
-        runs = f", and its {_counted(own)}" if own and options.with_runs else ""
-        question = f"Remove the data set {options.name!r}, its decoded pixels and labels{runs}? The originals stay."
+        runs = f", and its {format_count(len(own), 'run')}" if own and options.with_runs else ""
+        question = (
+            f"Remove the dataset {options.name!r}, its decoded pixels and labels{runs}? "
+            "The original images are not deleted."
+        )
         print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            output.result({"removed": None}, ["Nothing was removed."])
+            output.print_result({"removed": None}, ["Nothing was removed."])
             return 0
     if options.with_runs:
-        remove_with_runs(workspace, options.name)
+        remove_dataset_with_runs(workspace, options.name)
     else:
-        workspace.remove(options.name)
+        workspace.remove_dataset(options.name)
     gone, left = (own, []) if options.with_runs else ([], own)
-    removed = f"{options.name} and its {_counted(gone)}" if gone else options.name
-    lines = [f"Removed {removed}. The originals are untouched."]
+    removed = f"{options.name} and its {format_count(len(gone), 'run')}" if gone else options.name
+    lines = [f"Removed {removed}. The original images are unchanged."]
     if left:
-        lines += [f"Its {_counted(left)} stayed, and cannot be opened without it: {', '.join(left)}."]
-        where = printable(str(workspace.root / "runs"))
-        lines += [f"Delete them on the Runs page, or their folders in {where}; --with-runs would have done both."]
-    output.result({"removed": options.name, "runs_removed": gone, "runs_left": left}, lines)
+        remaining = format_count(len(left), "run of this dataset remains", "runs of this dataset remain")
+        lines += [f"{remaining}, but cannot be opened without it: {', '.join(left)}."]
+        where = to_printable(str(workspace.root / "runs"))
+        lines += [f"Delete runs on the Runs page of the app, or delete their folders in {where}."]
+    output.print_result({"removed": options.name, "runs_removed": gone, "runs_left": left}, lines)
     return 0
 
 
-def _run_lines(runs: list[str]) -> list[str]:
-    """What runs a data set has, before anybody says yes."""
-    return [f"It has {_counted(runs)}: {', '.join(runs)}."] if runs else []
+def _format_runs(name: str, runs: list[str]) -> list[str]:
+    """Return a line about the runs of a dataset, shown before the confirmation."""
+    return [f"The dataset {name!r} has {format_count(len(runs), 'run')}: {', '.join(runs)}."] if runs else []
 
 
-def _counted(runs: list[str]) -> str:
-    return f"{len(runs):,} run{'' if len(runs) == 1 else 's'}"
+# ---- output
 
 
-# ---- what is shown
+def _format_command(workspace: Workspace, *words: str) -> str:
+    """Return a command that can be copied into a shell."""
+    elsewhere = () if workspace.root == get_default_workspace().absolute() else ("--workspace", str(workspace.root))
+    return to_printable(shlex.join(["crlc", *words, *elsewhere]))
 
 
-def _command(workspace: Workspace, *words: str) -> str:
-    """A command that can be copied into a shell and does what it should there."""
-    elsewhere = () if workspace.root == default_workspace().absolute() else ("--workspace", str(workspace.root))
-    return printable(shlex.join(["crlc", *words, *elsewhere]))
+def _build_content(dataset: ImageDataset, summary: DatasetSummary) -> dict[str, Any]:
+    return {"source": to_printable(dataset.info.location), "kind": dataset.info.source_kind, **asdict(summary)}
 
 
-def _content(dataset: ImageDataset, summary: DatasetSummary) -> dict[str, Any]:
-    return {"source": printable(dataset.info.location), "kind": dataset.info.source_kind, **asdict(summary)}
-
-
-def _report_content(report: ImportReport) -> dict[str, Any]:
+def _build_report_content(report: ImportReport) -> dict[str, Any]:
     return {
-        **asdict(report.fates),
+        **asdict(report.changes),
         "unmatched_classes": report.unmatched_classes,
         "seconds": round(report.seconds, 3),
     }
 
 
-def _state(summary: DatasetSummary) -> str:
+def _format_state(summary: DatasetSummary) -> str:
     return "ready" if summary.complete else "import interrupted"
 
 
-def _place(dataset: ImageDataset) -> str:
-    return "built in" if dataset.info.source_kind == "builtin" else printable(dataset.info.location)
+def _format_source(dataset: ImageDataset) -> str:
+    return "built-in" if dataset.info.source_kind == "builtin" else to_printable(dataset.info.location)
 
 
-def _how_to_begin(workspace: Workspace) -> list[str]:
-    return [f"No data sets in {workspace.root} yet. Begin with: crlc import FOLDER, or: crlc import digits"]
+def _format_no_datasets(workspace: Workspace) -> list[str]:
+    return [f"No datasets in {workspace.root} yet. To import one, run: crlc import FOLDER, or: crlc import digits"]
 
 
-def _import_lines(dataset: ImageDataset, report: ImportReport, summary: DatasetSummary) -> list[str]:
-    fates = report.fates
-    lines = [f"{dataset.name}: {report.readable:,} images at {_sizes(report.sizes)} in {duration(report.seconds)}."]
+def _format_import(dataset: ImageDataset, report: ImportReport, summary: DatasetSummary) -> list[str]:
+    changes = report.changes
+    lines = [f"{dataset.name}: {_format_images(report.readable, report.sizes)} in {format_duration(report.seconds)}."]
     if summary.version > 1:
         lines.append(
-            f"Since the last import: {fates.new:,} new, {fates.changed:,} changed, {fates.renamed:,} renamed, "
-            f"{fates.removed:,} removed."
+            f"Since the last import: {changes.new:,} new, {changes.changed:,} changed, {changes.renamed:,} renamed, "
+            f"{changes.removed:,} removed."
         )
-    lines += _quality_lines(dataset, summary)
+    lines += _format_classes_and_problems(dataset, summary)
     if report.unmatched_classes:
-        lines.append(
-            f"{report.unmatched_classes:,} lines of {dataset.info.options.classes} name no image of the data set."
-        )
+        file = dataset.info.options.classes
+        unmatched = format_count(report.unmatched_classes, f"line of {file} has", f"lines of {file} have")
+        lines.append(f"{unmatched} no matching image.")
     return lines
 
 
-def _dataset_lines(workspace: Workspace, dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
-    stored = f"{_sizes(summary.sizes)} ({megabytes(summary.pixel_bytes)})"
-    lines = [f"{dataset.name}: {summary.readable:,} images at {stored}, from {_place(dataset)}."]
+def _format_dataset(workspace: Workspace, dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
+    stored = f" ({format_bytes(summary.pixel_bytes)})" if summary.sizes else ""
+    images = _format_images(summary.readable, summary.sizes)
+    lines = [f"{dataset.name}: {images}{stored}, from {_format_source(dataset)}."]
     if not summary.complete:
         lines.append(
-            f"The import was interrupted, {summary.pending:,} images are not decoded yet. Carry on with: "
-            + _command(workspace, "import", dataset.info.location, "--name", dataset.name)
+            f"The import was interrupted: {format_count(summary.pending, 'image is', 'images are')} not decoded yet. "
+            "To continue, run: " + _format_command(workspace, "import", dataset.info.location, "--name", dataset.name)
         )
-    lines += _quality_lines(dataset, summary)
-    for reason, count in list(summary.unreadable.items())[:_SHOWN_REASONS]:
+    lines += _format_classes_and_problems(dataset, summary)
+    for reason, count in list(summary.unreadable.items())[:_MAX_REASONS]:
         lines.append(f"  {count:,} x {reason}")
     if summary.splits:
         lines.append("Splits: " + ", ".join(f"{name} {count:,}" for name, count in summary.splits.items()))
-    for name, count in list(summary.classes.items())[:_SHOWN_CLASSES]:
+    for name, count in list(summary.classes.items())[:_MAX_CLASSES]:
         lines.append(f"  {count:>8,}  {name}")
-    if len(summary.classes) > _SHOWN_CLASSES:
-        lines.append(f"  ... and {len(summary.classes) - _SHOWN_CLASSES} more classes")
+    if len(summary.classes) > _MAX_CLASSES:
+        lines.append(f"  ... and {format_count(len(summary.classes) - _MAX_CLASSES, 'more class', 'more classes')}")
     return lines
 
 
-def _quality_lines(dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
-    lines = [f"Classes: {len(summary.classes)} known." if summary.classes else "Classes: none known."]
+def _format_classes_and_problems(dataset: ImageDataset, summary: DatasetSummary) -> list[str]:
+    lines = [f"Ground-truth classes: {len(summary.classes)}." if summary.classes else "No ground-truth classes."]
     unreadable = sum(summary.unreadable.values())
     if unreadable:
         lines.append(
-            f"{unreadable:,} files could not be read; the list: crlc dataset {dataset.name} --problems FILE.csv"
+            f"{format_count(unreadable, 'file')} cannot be read. To write a list with reasons, run: "
+            f"crlc dataset {dataset.name} --problems FILE.csv"
         )
     if summary.duplicates:
-        lines.append(f"{summary.duplicates:,} images are exact copies of another.")
+        copies = format_count(summary.duplicates, "image is an exact copy", "images are exact copies")
+        lines.append(f"{copies} of another image.")
     return lines
 
 
-def _sizes(sizes: tuple[int, ...]) -> str:
-    return " and ".join(f"{size} px" for size in sizes) or "no size yet"
+def _format_images(count: int, sizes: tuple[int, ...]) -> str:
+    if not sizes:
+        return "no images decoded yet"
+    return f"{format_count(count, 'image')} at {' and '.join(f'{size} px' for size in sizes)}"

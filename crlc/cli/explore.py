@@ -1,4 +1,4 @@
-"""`crlc explore`: a data set before any training."""
+"""Command `explore`: map and provisional clusters without training."""
 
 from __future__ import annotations
 
@@ -6,54 +6,63 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from crlc.cli.output import Output, TerminalProgress, duration, table
+from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
+from crlc.cli.options import add_dataset_argument, add_device_argument
+from crlc.cli.output import Output
+from crlc.cli.tables import format_table
+from crlc.formatting import format_duration
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
     import torch
 
     from crlc.data.dataset import ImageDataset
-    from crlc.workspace.exploration import ExplorationSettings
+    from crlc.services.explore import ExplorationSettings
 
 
-def explore_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `explore`."""
-    parser.add_argument("dataset", metavar="DATASET")
+def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `explore`."""
+    add_dataset_argument(parser)
     parser.add_argument(
-        "--clusters", type=int, metavar="C", help="provisional clusters; by default as many as known classes, or 10"
+        "--clusters",
+        type=int,
+        metavar="C",
+        help="number of provisional clusters (default: the number of ground-truth classes, else 10)",
     )
-    parser.add_argument("--method", default="umap", choices=("umap", "tsne", "pca"), help="of the map; by default umap")
-    parser.add_argument("--seed", type=int, default=0, metavar="S")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
-    parser.add_argument("--dry-run", action="store_true", help="say how long it would take, from a few timed images")
+    parser.add_argument("--method", default=DEFAULT_MAP_METHOD, choices=MAP_METHODS, help="map method (default: umap)")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of map and clusters (default: 0)")
+    add_device_argument(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="time a few images and print the expected duration, without exploring"
+    )
 
 
 def run_explore(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Pretrained features, their map, and provisional k-means clusters."""
+    """Compute pretrained features, their map and provisional k-means clusters."""
     import time
 
     import numpy as np
 
-    from crlc.analysis.agreement import agreement
-    from crlc.analysis.map_settings import MapSettings
-    from crlc.cli.image_words import printable_paths, rounded
+    from crlc.analysis.class_metrics import compute_agreement
+    from crlc.analysis.maps.settings import MapSettings
+    from crlc.cli.tables import read_printable_paths, round_number
+    from crlc.services.explore import ExplorationSettings, explore_dataset
     from crlc.training.device import choose_device
-    from crlc.workspace.exploration import ExplorationSettings, explore
 
     settings = ExplorationSettings(options.clusters, MapSettings(options.method, options.seed), options.seed)
     started = time.monotonic()
-    dataset = workspace.dataset(options.dataset)
+    dataset = workspace.open_dataset(options.dataset)
     device = choose_device(options.device)
     if options.dry_run:
-        return _say_how_long(dataset, settings, device, output)
-    found = explore(workspace, dataset, settings, device=device, report=TerminalProgress())
+        return _print_estimate(dataset, settings, device, output)
+    found = explore_dataset(workspace, dataset, settings, device=device, report=output.progress)
     seconds = time.monotonic() - started
-    facts = dataset.facts(found.ids)
-    against = None if facts.class_numbers is None else agreement(found.clusters, facts.class_numbers)
+    metadata = dataset.read_metadata(found.ids)
+    agreement = None if metadata.class_numbers is None else compute_agreement(found.clusters, metadata.class_numbers)
     order = np.lexsort((found.distance, found.clusters))
     numbers, first, sizes = np.unique(found.clusters[order], return_index=True, return_counts=True)
     typical = found.ids[order[first]].tolist()
-    paths = printable_paths(dataset, typical)
+    paths = read_printable_paths(dataset, typical)
     clusters = [
         {"cluster": number, "images": size, "typical": {"id": image, "path": paths[image]}}
         for number, size, image in zip(numbers.tolist(), sizes.tolist(), typical, strict=True)
@@ -62,35 +71,40 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
         "dataset": dataset.name,
         "provisional": True,
         "clusters": clusters,
-        "classes": None if against is None else {name: rounded(value) for name, value in against._asdict().items()},
+        "classes": None
+        if agreement is None
+        else {name: round_number(value) for name, value in agreement._asdict().items()},
         "images": [
-            {"id": number, "cluster": cluster, "x": rounded(x), "y": rounded(y)}
+            {"id": number, "cluster": cluster, "x": round_number(x), "y": round_number(y)}
             for number, cluster, (x, y) in zip(
-                found.ids.tolist(), found.clusters.tolist(), found.places.tolist(), strict=True
+                found.ids.tolist(), found.clusters.tolist(), found.coordinates.tolist(), strict=True
             )
         ],
     }
-    rows = [[str(one["cluster"]), f"{one['images']:,}", one["typical"]["path"]] for one in clusters]
+    rows = [[str(row["cluster"]), f"{row['images']:,}", row["typical"]["path"]] for row in clusters]
     lines = [
-        f"{dataset.name}: {len(found.ids):,} images looked at in {duration(seconds)}, without training.",
-        *table(("cluster", "images", "most typical"), rows),
-        f"These clusters are provisional (k-means on pretrained features); better ones with: crlc train {dataset.name}",
+        f"{dataset.name}: {len(found.ids):,} images explored in {format_duration(seconds)}, without training.",
+        *format_table(("cluster", "images", "typical image"), rows),
+        "These clusters are provisional (k-means on pretrained features). "
+        f"For better ones, run: crlc train {dataset.name}",
     ]
-    if against is not None:
-        lines.append(f"Against the classes: ACC {against.acc:.1%}, NMI {against.nmi:.3f}, ARI {against.ari:.3f}.")
-    output.result(content, lines)
+    if agreement is not None:
+        lines.append(
+            f"Against the ground truth: ACC {agreement.acc:.1%}, NMI {agreement.nmi:.3f}, ARI {agreement.ari:.3f}."
+        )
+    output.print_result(content, lines)
     return 0
 
 
-def _say_how_long(dataset: ImageDataset, settings: ExplorationSettings, device: torch.device, output: Output) -> int:
-    from crlc.workspace.exploration_time import exploration_time
+def _print_estimate(dataset: ImageDataset, settings: ExplorationSettings, device: torch.device, output: Output) -> int:
+    from crlc.services.explore_time import estimate_exploration
 
-    time = exploration_time(dataset, settings, device)
-    parts = [f"{name} {duration(seconds)}" for name, seconds in asdict(time).items() if seconds]
+    estimate = estimate_exploration(dataset, settings, device)
+    parts = [f"{name} {format_duration(seconds)}" for name, seconds in asdict(estimate).items() if seconds]
     lines = [
-        f"{dataset.name} would be looked at in about {duration(time.seconds)}: {', '.join(parts)}."
+        f"{dataset.name}: exploring takes about {format_duration(estimate.seconds)}: {', '.join(parts)}."
         if parts
-        else f"{dataset.name} has been looked at already."
+        else f"{dataset.name} is explored already."
     ]
-    output.result({"dataset": dataset.name, "seconds": time.seconds, **asdict(time)}, lines)
+    output.print_result({"dataset": dataset.name, "seconds": estimate.seconds, **asdict(estimate)}, lines)
     return 0

@@ -1,4 +1,4 @@
-"""`crlc`: reads the command line, runs one command, and turns errors into one line."""
+"""Entry point of the CLI: parses arguments, runs one command and prints errors in one line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import NoReturn
 
 from crlc import __version__
 from crlc.cli import (
     analysis,
     assign,
+    cluster_count,
     clusters,
-    count,
-    curation,
     datasets,
     doctor,
     explore,
@@ -25,18 +26,19 @@ from crlc.cli import (
     labels,
     neighbours,
     runs,
+    suggestions,
     train,
 )
-from crlc.cli.options import common_options
-from crlc.cli.output import Output
-from crlc.cli.processes import tell_launcher
+from crlc.cli.launcher import report_to_launcher
+from crlc.cli.options import add_common_arguments, add_run_argument
+from crlc.cli.output import Output, write_error_line
 from crlc.errors import CrlcError, UsageError
 from crlc.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class Command:
-    """One word of the command line: how it is described, which options it has, what it does."""
+    """Description, arguments and function of one command."""
 
     help: str
     arguments: Callable[[argparse.ArgumentParser], None]
@@ -45,101 +47,134 @@ class Command:
 
 COMMANDS: dict[str, Command] = {
     "import": Command(
-        "Make a data set of images, or bring one up to date.", datasets.import_arguments, datasets.run_import
+        "Import images as a dataset, or update an existing dataset.", datasets.add_import_arguments, datasets.run_import
     ),
-    "datasets": Command("List the data sets.", lambda _: None, datasets.run_datasets),
+    "datasets": Command("List all datasets.", lambda _: None, datasets.run_datasets),
     "dataset": Command(
-        "Show one data set: counts, classes, problems.", datasets.dataset_arguments, datasets.run_dataset
+        "Show the images, classes and problems of a dataset.", datasets.add_dataset_arguments, datasets.run_dataset
     ),
-    "relink": Command("Tell a data set where its originals are now.", datasets.relink_arguments, datasets.run_relink),
-    "remove": Command("Forget a data set; originals are not touched.", datasets.remove_arguments, datasets.run_remove),
+    "relink": Command(
+        "Set the new location of the original images of a dataset.", datasets.add_relink_arguments, datasets.run_relink
+    ),
+    "remove": Command(
+        "Delete a dataset, but not the original images.", datasets.add_remove_arguments, datasets.run_remove
+    ),
     "explore": Command(
-        "Look at a data set before training: map, provisional clusters.",
-        explore.explore_arguments,
+        "Compute a map and provisional clusters of a dataset, without training.",
+        explore.add_explore_arguments,
         explore.run_explore,
     ),
-    "count": Command("Suggest a number of clusters for a data set.", count.count_arguments, count.run_count),
-    "train": Command("Train a run on a data set.", train.train_arguments, train.run_train),
-    "resume": Command("Go on with a run that was stopped.", train.resume_arguments, train.run_resume),
-    "stop": Command("Stop a run; it can be resumed.", runs.run_argument, runs.run_stop),
-    "runs": Command("List the runs.", lambda _: None, runs.run_runs),
-    "show": Command("Show one run: state, metrics, curve.", runs.run_argument, runs.run_show),
-    "assign": Command("Give new images the clusters of a run or model.", assign.assign_arguments, assign.run_assign),
-    "neighbours": Command(
-        "Find the images of a run most like some.", neighbours.neighbours_arguments, neighbours.run_neighbours
+    "count": Command(
+        "Suggest a number of clusters for a dataset.", cluster_count.add_count_arguments, cluster_count.run_count
     ),
-    "map": Command("Make the map of a run.", analysis.map_arguments, analysis.run_map),
-    "quality": Command("Say how good the clusters of a run are.", analysis.quality_arguments, analysis.run_quality),
-    "compare": Command("Compare two runs of a data set.", analysis.compare_arguments, analysis.run_compare),
+    "train": Command("Train a clustering of a dataset.", train.add_train_arguments, train.run_train),
+    "resume": Command("Continue a stopped, failed or interrupted run.", train.add_resume_arguments, train.run_resume),
+    "stop": Command("Stop a run. It can be resumed.", add_run_argument, runs.run_stop),
+    "runs": Command("List all runs.", lambda _: None, runs.run_runs),
+    "show": Command("Show the state and metrics of a run.", add_run_argument, runs.run_show),
+    "assign": Command(
+        "Assign new images to the clusters of a run or model.", assign.add_assign_arguments, assign.run_assign
+    ),
+    "neighbours": Command(
+        "Find the images of a run that are most similar to given images.",
+        neighbours.add_neighbours_arguments,
+        neighbours.run_neighbours,
+    ),
+    "map": Command("Compute the map of a run.", analysis.add_map_arguments, analysis.run_map),
+    "quality": Command(
+        "Show quality metrics for the clusters of a run.", analysis.add_quality_arguments, analysis.run_quality
+    ),
+    "compare": Command("Compare two runs of the same dataset.", analysis.add_compare_arguments, analysis.run_compare),
     "suggest": Command(
-        "Suggest clusters to merge or split, images to label.", curation.suggest_arguments, curation.run_suggest
+        "Suggest clusters to merge or split, and images to label.",
+        suggestions.add_suggest_arguments,
+        suggestions.run_suggest,
     ),
     "duplicates": Command(
-        "Find near duplicates in a data set or run.", curation.duplicates_arguments, curation.run_duplicates
+        "Find near duplicates in a dataset or run.", suggestions.add_duplicates_arguments, suggestions.run_duplicates
     ),
-    "outliers": Command("Find the odd images of a run.", curation.outliers_arguments, curation.run_outliers),
-    "clusters": Command("List or edit the clusters of a run.", clusters.clusters_arguments, clusters.run_clusters),
-    "label": Command("Label or exclude images of a data set.", labels.label_arguments, labels.run_label),
+    "outliers": Command("Find the outliers of a run.", suggestions.add_outliers_arguments, suggestions.run_outliers),
+    "clusters": Command("List or edit the clusters of a run.", clusters.add_clusters_arguments, clusters.run_clusters),
+    "label": Command("Label or exclude images of a dataset.", labels.add_label_arguments, labels.run_label),
     "export": Command(
-        "Take a run's result away: a table, a page, links, a model.", export.export_arguments, export.run_export
+        "Export a run as a table, web page, folders or model.", export.add_export_arguments, export.run_export
     ),
-    "doctor": Command(
-        "Check this computer: versions, device, disk, what is missing.", lambda _: None, doctor.run_doctor
-    ),
+    "doctor": Command("Check the installation: packages, device and disk space.", lambda _: None, doctor.run_doctor),
 }
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The parser of the whole command line."""
-    parser = _Parser(prog="crlc", description="Find the groups in a folder of images nobody has labelled.")
+    """Return the parser of all commands."""
+    parser = _Parser(prog="crlc", description="Group a folder of unlabelled images automatically.")
     parser.add_argument("--version", action="version", version=f"crlc {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         subparser = commands.add_parser(name, help=command.help, description=command.help)
         command.arguments(subparser)
-        common_options(subparser)
+        add_common_arguments(subparser)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 wrongly called."""
-    # File names may hold any byte; printing one must never be what fails.
+    """Run one command.
+
+    Args:
+        arguments: command-line arguments; `None` for those of this process.
+
+    Returns:
+        The exit code: 0 for success, 1 for failure, 2 for invalid arguments.
+    """
+    # File names may contain any byte; printing one must not raise an error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     warnings.filterwarnings("ignore", module="PIL")
-    debug = "--debug" in (sys.argv if arguments is None else arguments)
+    given = sys.argv if arguments is None else arguments
+    # Read from the raw arguments, because parsing them may fail.
+    fail = partial(_fail, debug="--debug" in given, as_json=("--progress", "json") in pairwise(given))
+    options = None
     try:
         options = build_parser().parse_args(arguments)
-        return COMMANDS[options.command].run(options, Workspace(options.workspace), Output(as_json=options.json))
+        output = Output(as_json=options.json, progress_format=options.progress)
+        return COMMANDS[options.command].run(options, Workspace(options.workspace), output)
     except CrlcError as error:
-        return _failed(str(error), error.exit_code, debug=debug)
+        return fail(_format_error(error, options), error.exit_code)
     except KeyboardInterrupt:
-        return _failed("Interrupted. What was finished is kept: run the same command to carry on.", 1, debug=debug)
+        return fail("Interrupted. Progress is saved: run the same command to continue.", 1)
     except BrokenPipeError:
-        # Whoever read us has enough; the interpreter must not complain about it when it flushes.
+        # The reader closed the pipe; the interpreter must not raise another error when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except PermissionError as error:
-        return _failed(
-            f"{error.filename}: permission denied. Check your rights, or choose another --workspace.", 1, debug=debug
-        )
+        return fail(f"{error.filename}: permission denied. Check its permissions, or choose another --workspace.", 1)
     except Exception as error:
-        text = f"Unexpected {type(error).__name__}: {error}. Run it again with --debug and report what it shows."
-        return _failed(text, 1, debug=debug)
+        text = (
+            f"Unexpected {type(error).__name__}: {error}. Run the command again with --debug and report the traceback."
+        )
+        return fail(text, 1)
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, like every other error."""
+    """Parser that raises `UsageError`, so that its errors are printed like all others."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}. See: {self.prog} --help")
+        raise UsageError(f"{message}.", advice=f"See: {self.prog} --help")
 
 
-def _failed(message: str, exit_code: int, *, debug: bool) -> int:
+def _format_error(error: CrlcError, options: argparse.Namespace | None) -> str:
+    """Return the text of an error, followed by the options of this command that its advice refers to."""
+    names = [f"--{name.replace('_', '-')}" for name in error.parameters if hasattr(options, name)]
+    return f"{error} (Options: {', '.join(names)}.)" if names else str(error)
+
+
+def _fail(message: str, exit_code: int, *, debug: bool, as_json: bool) -> int:
+    """Print an error in one line, or as one JSON object, and return the exit code."""
     if debug:
         traceback.print_exc()
     line = " ".join(message.split())
-    if not tell_launcher(line):
-        print(f"error: {line}", file=sys.stderr)
+    if not report_to_launcher(line):
+        if as_json:
+            write_error_line(line)
+        else:
+            print(f"error: {line}", file=sys.stderr)
     return exit_code

@@ -1,4 +1,4 @@
-"""`crlc neighbours`: the images of a run that are most like one of them, several, or a new one."""
+"""Command `neighbours`: most similar images of a run."""
 
 from __future__ import annotations
 
@@ -6,53 +6,57 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crlc.cli.image_words import called, printable_paths, rounded, short
-from crlc.cli.output import Output, TerminalProgress, table
+from crlc.cli.options import add_device_argument, add_run_argument
+from crlc.cli.output import Output
+from crlc.cli.tables import format_cluster, format_number, format_table, read_printable_paths, round_number
 from crlc.errors import NotFoundError, SourceError
-from crlc.names import printable
+from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crlc.workspace.run_analysis import RunAnalysis
-    from crlc.workspace.run_neighbours import RunNeighbours
+    from crlc.services.analyse_run import RunAnalysis
+    from crlc.services.neighbours import RunNeighbours
 
 
-def neighbours_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `neighbours`."""
-    parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
+def add_neighbours_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `neighbours`."""
+    add_run_argument(parser)
     parser.add_argument(
-        "images", metavar="IMAGE", nargs="+", help="its path or id, or a new image file; of several the mean counts"
+        "images",
+        metavar="IMAGE",
+        nargs="+",
+        help="path or id of an image of the run, or a new image file; the features of several images are averaged",
     )
-    parser.add_argument("-k", type=int, default=10, metavar="K", help="how many; by default 10")
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    parser.add_argument("-k", type=int, default=10, metavar="K", help="number of neighbours (default: 10)")
+    add_device_argument(parser)
 
 
 def run_neighbours(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Find the nearest images, with similarity s and confidence p."""
-    from crlc.workspace.run_analysis import RunAnalysis
-    from crlc.workspace.run_neighbours import RunNeighbours
+    """Print the nearest images with their similarity s and confidence p, as in the paper's Fig. 2."""
+    from crlc.services.analyse_run import RunAnalysis
+    from crlc.services.neighbours import RunNeighbours
 
     analysis = RunAnalysis.open(workspace, options.run)
-    neighbours = RunNeighbours(analysis, report=TerminalProgress())
-    ids, files = _meant(analysis, neighbours, options.images)
+    neighbours = RunNeighbours(analysis, report=output.progress)
+    ids, files = _resolve_images(analysis, neighbours, options.images)
     new = None
     if files:
+        from crlc.services.neighbours import ImageEncoder
         from crlc.training.device import choose_device
-        from crlc.workspace.run_neighbours import NewImages
 
-        images = NewImages(analysis.run, choose_device(options.device))
-        new = images.z([file_content(file) for file in files], files)
-    found = neighbours.nearest(ids, options.k, new)
-    paths = printable_paths(analysis.dataset, [*ids, *found.ids])
-    classes = _classes(analysis, found.ids.tolist())
+        encoder = ImageEncoder(analysis.run, choose_device(options.device))
+        new = encoder.encode([read_image_file(file) for file in files], files)
+    found = neighbours.find_nearest(ids, options.k, new)
+    paths = read_printable_paths(analysis.dataset, [*ids, *found.ids])
+    classes = _read_classes(analysis, found.ids.tolist())
     rows = [
         {
             "id": number,
             "path": paths[number],
-            "s": rounded(similarity),
-            "p": rounded(confidence),
+            "s": round_number(similarity),
+            "p": round_number(confidence),
             "cluster": cluster,
             "class": classes.get(number),
         }
@@ -61,14 +65,14 @@ def run_neighbours(options: argparse.Namespace, workspace: Workspace, output: Ou
         )
     ]
     given = [{"id": number, "path": paths[number]} for number in ids]
-    given += [{"id": None, "path": printable(file)} for file in files]
-    header = ["id", "s", "p", "cluster", *(["class"] if classes else []), "path"]
+    given += [{"id": None, "path": to_printable(file)} for file in files]
+    header = ["id", "similarity", "confidence", "cluster", *(["class"] if classes else []), "path"]
     cells = [
         [
             str(row["id"]),
-            short(row["s"]),
-            short(row["p"]),
-            called(analysis, int(str(row["cluster"]))),
+            format_number(row["s"]),
+            format_number(row["p"]),
+            format_cluster(analysis, int(str(row["cluster"]))),
             *([str(row["class"] or "-")] if classes else []),
             str(row["path"]),
         ]
@@ -77,21 +81,23 @@ def run_neighbours(options: argparse.Namespace, workspace: Workspace, output: Ou
     content = {
         "run": analysis.run.id,
         "images": given,
-        "exact": neighbours.index.exact,
-        "recall": rounded(neighbours.index.recall),
+        "exact": neighbours.index.is_exact,
+        "recall": round_number(neighbours.index.recall),
         "neighbours": rows,
     }
-    output.result(content, table(header, cells))
+    output.print_result(content, format_table(header, cells))
     return 0
 
 
-def _meant(analysis: RunAnalysis, neighbours: RunNeighbours, given: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Ids of images that the run knows, and files that it does not.
+def _resolve_images(
+    analysis: RunAnalysis, neighbours: RunNeighbours, given: Sequence[str]
+) -> tuple[list[int], list[str]]:
+    """Return the ids of images of the run, and the paths of new image files.
 
     Raises:
-        NotFoundError: one is neither.
+        NotFoundError: an image is neither in the run nor a file.
     """
-    from crlc.workspace.image_lookup import ImageLookup
+    from crlc.data.image_lookup import ImageLookup
 
     ids, files = [], []
     with ImageLookup(analysis.dataset) as lookup:
@@ -99,7 +105,7 @@ def _meant(analysis: RunAnalysis, neighbours: RunNeighbours, given: Sequence[str
             is_file = Path(text).is_file()
             try:
                 number = lookup.find(text)
-                neighbours.rows_of([number])
+                neighbours.find_rows([number])
             except NotFoundError:
                 if not is_file:
                     raise
@@ -109,11 +115,11 @@ def _meant(analysis: RunAnalysis, neighbours: RunNeighbours, given: Sequence[str
     return ids, files
 
 
-def file_content(file: str) -> bytes:
-    """The bytes of an image file that is in no data set.
+def read_image_file(file: str) -> bytes:
+    """Read an image file that need not belong to a dataset.
 
     Raises:
-        SourceError: it cannot be read.
+        SourceError: the file cannot be read.
     """
     from crlc.data.sources import UnreadableError
     from crlc.data.sources.folder import read_file
@@ -121,19 +127,19 @@ def file_content(file: str) -> bytes:
     try:
         return read_file(file)
     except UnreadableError as error:
-        raise SourceError(f"{printable(file)} is no readable image: {error}.") from None
+        raise SourceError(f"{to_printable(file)} is not a readable image: {error}.") from None
 
 
-def _classes(analysis: RunAnalysis, ids: list[int]) -> dict[int, str]:
-    """The classes of some images, where they are known."""
+def _read_classes(analysis: RunAnalysis, ids: list[int]) -> dict[int, str]:
+    """Return the ground-truth classes of images that have one."""
     import numpy as np
 
-    facts = analysis.dataset.facts(np.array(ids, np.int64))
-    if facts.class_numbers is None:
+    metadata = analysis.dataset.read_metadata(np.array(ids, np.int64))
+    if metadata.class_numbers is None:
         return {}
-    names = (*facts.class_names, None)
+    names = (*metadata.class_names, None)
     return {
         number: name
-        for number, which in zip(ids, facts.class_numbers.tolist(), strict=True)
-        if (name := names[which]) is not None
+        for number, index in zip(ids, metadata.class_numbers.tolist(), strict=True)
+        if (name := names[index]) is not None
     }

@@ -1,4 +1,4 @@
-"""What the command line prints: results on stdout, progress on stderr."""
+"""Output of the CLI: results on stdout, progress and errors on stderr."""
 
 from __future__ import annotations
 
@@ -6,23 +6,40 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from crlc.progress import Progress
+from crlc.formatting import format_progress
+from crlc.progress import Progress, ProgressCallback, no_progress
 
-_LINE_EVERY_SECONDS = 5.0
+PROGRESS_FORMATS = ("text", "json", "none")
+"""Formats of progress and errors on stderr; `json` writes one object per line, for programs."""
+
+_LOG_LINE_SECONDS = 5.0
 
 
 class Output:
-    """Prints for people, or one JSON object for programs."""
+    """Printer of results as text or as one JSON object."""
 
-    def __init__(self, *, as_json: bool) -> None:
-        """Choose the kind of reader."""
+    def __init__(self, *, as_json: bool, progress_format: str = PROGRESS_FORMATS[0]) -> None:
+        """Set the format of results on stdout and of progress on stderr.
+
+        Args:
+            as_json: print the result as one JSON object instead of text.
+            progress_format: one of `PROGRESS_FORMATS`.
+        """
         self.as_json = as_json
+        writers: dict[str, ProgressCallback] = {"json": write_progress_line, "none": no_progress}
+        self.progress: ProgressCallback = writers.get(progress_format) or TerminalProgress()
+        """Callback that writes the progress of a command to stderr."""
 
-    def result(self, content: dict[str, Any], lines: Iterable[str]) -> None:
-        """Print the outcome of a command: `lines` for people, `content` for programs."""
+    def print_result(self, content: dict[str, Any], lines: Iterable[str]) -> None:
+        """Print the result of a command.
+
+        Args:
+            content: the result as JSON, printed if the output is JSON.
+            lines: the result as text, printed otherwise.
+        """
         if self.as_json:
             print(json.dumps(content, ensure_ascii=False, allow_nan=False))
         else:
@@ -30,71 +47,34 @@ class Output:
                 print(line)
 
 
+def write_progress_line(progress: Progress) -> None:
+    """Write a progress report to stderr as one line of JSON: `{"progress": {...}}`."""
+    _write_json_line({"progress": progress.to_json()})
+
+
+def write_error_line(message: str) -> None:
+    """Write an error to stderr as one line of JSON: `{"error": "..."}`."""
+    _write_json_line({"error": message})
+
+
+def _write_json_line(content: dict[str, Any]) -> None:
+    print(json.dumps(content), file=sys.stderr, flush=True)
+
+
 class TerminalProgress:
-    """Shows progress on stderr: one moving line on a terminal, a line now and then in a log."""
+    """Progress on stderr: one updated line on a terminal, a line every few seconds in a log."""
 
     def __init__(self) -> None:
-        """Find out what stderr is."""
-        self._moving = sys.stderr.isatty()
+        """Check whether stderr is a terminal."""
+        self._is_terminal = sys.stderr.isatty()
         self._last_line = time.monotonic()
 
     def __call__(self, progress: Progress) -> None:
-        """Show one report."""
-        text = describe(progress)
-        if self._moving:
+        """Print one report."""
+        text = format_progress(progress)
+        if self._is_terminal:
             width = shutil.get_terminal_size().columns - 1
             print(f"\r{text[:width]:<{width}}", end="\n" if progress.finished else "", file=sys.stderr, flush=True)
-        elif progress.finished or time.monotonic() - self._last_line > _LINE_EVERY_SECONDS:
+        elif progress.finished or time.monotonic() - self._last_line > _LOG_LINE_SECONDS:
             self._last_line = time.monotonic()
             print(text, file=sys.stderr, flush=True)
-
-
-def describe(progress: Progress) -> str:
-    """One line: what, how far, how fast, how long still."""
-    parts = [progress.stage, f"{progress.done:,}"]
-    if progress.total is not None:
-        share = progress.done / progress.total if progress.total else 1.0
-        parts = [progress.stage, f"{share:4.0%}", f"{progress.done:,}/{progress.total:,}"]
-    if progress.done:
-        parts.append(f"{_rate(progress.per_second)} {progress.unit}/s")
-    if progress.seconds_left is not None and not progress.finished:
-        parts.append(f"{duration(progress.seconds_left)} left")
-    return "  ".join(parts)
-
-
-def _rate(per_second: float) -> str:
-    """Slow work has a digit more: `0.4`, `12`."""
-    return f"{per_second:,.0f}" if per_second >= 9.95 else f"{per_second:.1f}"  # noqa: PLR2004
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: `8.2 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 9.95:  # noqa: PLR2004
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:  # noqa: PLR2004
-        return f"{whole} s"
-    if whole < 3600:  # noqa: PLR2004
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def megabytes(count: int) -> str:
-    """Bytes as people say them: `640 kB`, `83 MB`, `2.7 GB`."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
-            return f"{count / size:,.1f} {unit}" if count < 10 * size else f"{count / size:,.0f} {unit}"
-    return f"{count} bytes"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns lined up; numbers to the right."""
-    columns = list(zip(header, *rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    numeric = [all(cell[:1].isdigit() for cell in column[1:]) and bool(rows) for column in columns]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (f"{c:>{w}}" if n else f"{c:<{w}}" for c, w, n in zip(cells, widths, numeric, strict=True))
-        return "  ".join(padded).rstrip()
-
-    return [line(header), *map(line, rows)]

@@ -1,239 +1,176 @@
-"""Commands that train: train, resume."""
+"""Commands that train: train and resume."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from dataclasses import replace
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from crlc.cli.output import Output, TerminalProgress
-from crlc.cli.processes import run_in_processes
-from crlc.cli.train_semi import run_semi, wants_semi
-from crlc.cli.training_process import announced, dry_run, evaluated_images, store_pixels, train_run, whole_number
-from crlc.data.dataset import ImageDataset
-from crlc.data.sources.builtin import BUILTIN_SETS
+from crlc.cli.launcher import run_in_processes
+from crlc.cli.options import add_device_argument, add_run_argument
+from crlc.cli.output import Output
+from crlc.cli.runs import format_metrics
 from crlc.errors import UsageError
-from crlc.progress import no_progress
-from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS, SCRATCH_NAMES, TrainSettings
+from crlc.files import write_json
+from crlc.formatting import format_duration
+from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
-    import torch
+    from crlc.runs.folder import RunFolder
+    from crlc.services.run_preparation import RunRequest, SuggestClusters, TrainingEvents
+    from crlc.services.train import RunEstimate, TrainingResult
+    from crlc.training.run_logger import TrainProgress
 
-    from crlc.training.distributed import Compute, World
-    from crlc.training.images import TrainingImages
-    from crlc.training.planning import TrainRequest
-
-_FEW_LINES_SECONDS = 5.0
-_CLEAR = 0.75
+_LOG_LINE_SECONDS = 5.0
+_TERMINAL_LINE_CHARACTERS = 110
+_NAMED_SETTINGS = ("implementation", "critic", "augment", "epochs", "seed", "neighbours")
+"""Settings that have their own option; all others are changed with --set."""
 
 
-def train_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `train`."""
-    parser.add_argument("dataset", metavar="DATASET", help="a data set, or a source that is imported on the fly")
+def add_train_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `train`."""
+    parser.add_argument(
+        "dataset", metavar="DATASET", help="name of a dataset, or a source to import first (as for `crlc import`)"
+    )
     parser.add_argument(
         "--clusters",
         metavar="C",
-        help="number of clusters, auto, or auto:MOST to have one suggested; by default that of known classes, or 10",
+        help="number of clusters; 'auto' or 'auto:MAX' to choose it from the images "
+        "(default: the number of ground-truth classes, else 10)",
     )
     parser.add_argument(
-        "--preset", default="quick", metavar="P", help="quick, balanced, best, or paper-...; by default quick"
+        "--preset",
+        default="quick",
+        metavar="NAME",
+        help="quick, balanced, best, or a preset of the paper such as paper-cifar10 (default: quick)",
     )
-    parser.add_argument("--method", default="auto", choices=("auto", "end-to-end", "two-stage", "semi"))
-    parser.add_argument("--parent", metavar="RUN", help="for semi: the run to go on from")
+    parser.add_argument(
+        "--method",
+        default="auto",
+        choices=("auto", "end-to-end", "two-stage", "semi"),
+        help="training method; auto chooses end-to-end or two-stage by the images and the device (default: auto)",
+    )
+    parser.add_argument("--parent", metavar="RUN", help="semi: run to start from (run id, unique prefix, or 'last')")
     parser.add_argument(
         "--labels",
-        metavar="FROM",
-        help="for semi: a CSV file with path (or id) and label, workspace, workspace+moved, or classes:N to compare",
+        metavar="SOURCE",
+        help="semi: a CSV file with the columns path (or id) and label; 'workspace' for the labels stored with the "
+        "dataset; 'workspace+moved' to add images moved into named clusters; or 'classes:N' for N random images of "
+        "each ground-truth class",
     )
-    training = parser.add_mutually_exclusive_group()
-    training.add_argument("--frozen", action="store_true", default=None, help="leave a pretrained backbone as it is")
-    training.add_argument("--finetune", dest="frozen", action="store_false", help="train it too")
-    parser.add_argument("--implementation", choices=IMPLEMENTATIONS)
-    parser.add_argument("--critic", choices=CRITIC_NAMES)
+    backbone = parser.add_mutually_exclusive_group()
+    backbone.add_argument("--frozen", action="store_true", default=None, help="keep the pretrained backbone fixed")
+    backbone.add_argument("--finetune", dest="frozen", action="store_false", help="train the pretrained backbone too")
+    parser.add_argument(
+        "--implementation",
+        choices=IMPLEMENTATIONS,
+        help="source of the negatives in both contrastive losses: simclr takes the other images of the batch, "
+        "memory-bank a bank of earlier outputs",
+    )
+    parser.add_argument(
+        "--critic", choices=CRITIC_NAMES, help="critic of the probability loss (default: log-dot, as in the paper)"
+    )
     parser.add_argument(
         "--backbone",
-        metavar="B",
-        help="small, resnet18, resnet34, resnet50; pretrained: default, torchvision/NAME, timm/NAME",
+        metavar="NAME",
+        help="from scratch: small, resnet18, resnet34 or resnet50; pretrained: default, torchvision/NAME or timm/NAME",
     )
-    parser.add_argument("--weights", metavar="FILE", default="", help="weights for a ResNet: torchvision, timm or MoCo")
-    parser.add_argument("--neighbours", type=int, metavar="K", help="nearest images that count as alike in two-stage")
-    parser.add_argument("--augment", choices=AUGMENTATIONS)
-    parser.add_argument("--epochs", type=int, metavar="N")
-    parser.add_argument("--seed", type=int, metavar="S")
-    parser.add_argument("--split", metavar="NAMES", help="train on these splits only, joined by +")
-    parser.add_argument("--evaluate-split", metavar="NAMES", help="measure against the classes of these splits")
-    device_arguments(parser)
-    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train with that many processes or GPUs")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other setting; may be repeated"
+        "--weights", metavar="FILE", default="", help="pretrained weights of a ResNet from torchvision, timm or MoCo"
     )
-    parser.add_argument("--dry-run", action="store_true", help="say how long it would take, from a few timed steps")
-    # For whoever started this process: written with the run's id as soon as there is one.
+    parser.add_argument(
+        "--neighbours",
+        type=int,
+        metavar="K",
+        help="two-stage: number of nearest neighbours from which the other image of a positive pair is drawn",
+    )
+    parser.add_argument("--augment", choices=AUGMENTATIONS, help="augmentation recipe")
+    parser.add_argument("--epochs", type=int, metavar="N", help="number of passes over the images")
+    parser.add_argument("--seed", type=int, metavar="S", help="seed of all random draws")
+    parser.add_argument("--split", metavar="NAMES", help="train on these splits only, joined by +")
+    parser.add_argument(
+        "--evaluate-split",
+        metavar="NAMES",
+        help="compute ACC, NMI and ARI on these splits (default: the images trained on)",
+    )
+    add_device_argument(parser)
+    _add_devices_argument(parser)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="change any other setting; can be repeated"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="time a few steps and print the expected duration, without training"
+    )
+    # For the process that started this one: the file receives the run id as soon as the run exists.
     parser.add_argument("--announce", type=Path, help=argparse.SUPPRESS)
 
 
-def device_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where to compute."""
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
-
-
 def run_train(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Train a new run."""
+    """Train a new run, or estimate its duration."""
+    from crlc.services.train import STOP_SIGNALS, estimate_run, prepare_run, start_run
     from crlc.training.device import choose_device
-    from crlc.training.distributed import joined_world
+    from crlc.training.distributed import ComputeContext, join_processes
 
+    request = _build_request(options)
     if options.devices != 1:
         return _launch_processes(options.devices)
     device = choose_device(options.device)
-    with joined_world(device.type) as world:
-        return _train_here(options, workspace, output, device, world)
+    events = _build_events(output, options.announce)
+    with join_processes(device.type) as world:
+        compute = ComputeContext(device, world)
+        prepared = prepare_run(workspace, request, compute, events)
+        if options.dry_run:
+            _print_estimate(estimate_run(prepared, device), device.type, output)
+            return 0
+        result = start_run(workspace, prepared, compute, events, stop_signals=STOP_SIGNALS)
+        if world.is_rank_zero:
+            _print_result(result, output)
+    return 0
 
 
-def _train_here(
-    options: argparse.Namespace, workspace: Workspace, output: Output, device: torch.device, world: World
-) -> int:
-    from crlc.model import make_backbone
-    from crlc.training.distributed import Compute
-    from crlc.training.images import images_of, require_enough, without
-    from crlc.training.planning import plan_run
-    from crlc.training.trainer import Extras
-    from crlc.workspace.annotations import excluded_images
-    from crlc.workspace.runs import Runs
-
-    dataset = workspace.dataset(world.told_by_first(lambda: _dataset(options.dataset, workspace).name))
-    if wants_semi(options):
-        return run_semi(options, workspace, output, dataset, Compute(device, world))
-    excluded = excluded_images(dataset)
-    images = without(images_of(dataset, dataset.usual_size(), split=options.split), excluded)
-    count = _counted(options, dataset, images, workspace, Compute(device, world))
-    clusters = _clusters(options, dataset) if count is None else count["suggestion"]
-    plan = plan_run(_request(options, clusters), images, has_gpu=device.type != "cpu")
-    settings = plan.settings
-    world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
-    images = images_of(dataset, settings.image_size, split=options.split, cluster_unlabelled=False)
-    images = without(images, excluded)
-    evaluated = evaluated_images(dataset, settings, options.evaluate_split)
-    if options.dry_run:
-        return dry_run(images, settings, device, plan.reason, output)
-    require_enough(images, settings.clusters)
-    if settings.backbone not in SCRATCH_NAMES or settings.weights:
-        make_backbone(settings.backbone, settings.image_size, settings.weights)  # what cannot be had is said now
-    if world.is_writer:
-        print(f"Method: {settings.method}: {plan.reason}.", file=sys.stderr)
-    extra: dict[str, Any] = {"evaluate_split": options.evaluate_split, "method_reason": plan.reason}
-    if count is not None:
-        extra["cluster_count"] = count
-    runs = Runs(workspace)
-
-    def create() -> str:
-        run = runs.create(dataset, images.ids, settings, options.preset, device.type, **extra)
-        return announced(run, options.announce)
-
-    run = runs.open(world.told_by_first(create))
-    return train_run(run, images, settings, output, Compute(device, world), Extras(evaluated=evaluated))
-
-
-def resume_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `resume`."""
-    parser.add_argument("run", metavar="RUN", help="its id, the beginning of it, or last")
-    device_arguments(parser)
-    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train with that many processes or GPUs")
+def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `resume`."""
+    add_run_argument(parser)
+    add_device_argument(parser)
+    _add_devices_argument(parser)
 
 
 def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Go on with a run that was stopped or interrupted."""
+    """Continue a stopped, failed or interrupted run."""
+    from crlc.services.train import STOP_SIGNALS, open_resumable_run, resume_run
     from crlc.training.device import choose_device
-    from crlc.training.distributed import Compute, joined_world
-    from crlc.training.images import images_of, only
-    from crlc.workspace.runs import Runs
-    from crlc.workspace.semi_runs import kept_beginning
+    from crlc.training.distributed import ComputeContext, join_processes
 
     if options.devices != 1:
         return _launch_processes(options.devices)
-    runs = Runs(workspace)
-    run = runs.open(options.run)
-    state = run.status()["state"]
-    if state in ("running", "stopping"):
-        raise UsageError(f"{run.id} is {state} already.")
-    if state == "finished":
-        raise UsageError(f"{run.id} is finished; there is nothing to resume.")
-    description = run.description()
-    settings = TrainSettings.from_json(description["settings"])
-    dataset = runs.dataset_of(description)
+    open_resumable_run(workspace, options.run)  # raises errors before the processes connect
     device = choose_device(options.device)
-    with joined_world(device.type) as world:
-        world.told_by_first(lambda: store_pixels(dataset, settings.image_size, workspace))
-        images = only(images_of(dataset, settings.image_size, cluster_unlabelled=False), run.ids())
-        evaluated = evaluated_images(dataset, settings, description.get("evaluate_split"))
-        extras = replace(kept_beginning(run), evaluated=evaluated)
-        return train_run(run, images, settings, output, Compute(device, world), extras)
+    with join_processes(device.type) as world:
+        compute = ComputeContext(device, world)
+        result = resume_run(workspace, options.run, compute, _build_events(output), stop_signals=STOP_SIGNALS)
+        if world.is_rank_zero:
+            _print_result(result, output)
+    return 0
 
 
-# ---- inside
+# ---- arguments
 
 
-def _dataset(given: str, workspace: Workspace) -> ImageDataset:
-    """A data set by its name, or made from a source now."""
-    if given in workspace.dataset_names():
-        return workspace.dataset(given)
-    if given in BUILTIN_SETS or any(mark in given for mark in "/\\.~"):
-        return workspace.import_dataset(given, report=TerminalProgress())[0]
-    return workspace.dataset(given)  # says that there is none, and which is near
+def _add_devices_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--devices", type=int, default=1, metavar="N", help="number of processes, one per GPU (default: 1)"
+    )
 
 
-def _counted(
-    options: argparse.Namespace, dataset: ImageDataset, images: TrainingImages, workspace: Workspace, compute: Compute
-) -> dict[str, Any] | None:
-    """The suggested number of clusters with its curve, where it was asked for."""
-    from crlc.analysis.cluster_count import MOST_CLUSTERS
-    from crlc.training.counting import suggested_count, wants_pixels
-    from crlc.training.images import images_of, only
-    from crlc.training.presets import FROZEN_HEADS
-
-    word, _, most = (options.clusters or "").partition(":")
-    if word != "auto":
-        return None
-    if not wants_pixels(images):
-        size = FROZEN_HEADS.image_size
-        compute.world.told_by_first(lambda: store_pixels(dataset, size, workspace))
-        images = only(images_of(dataset, size, split=options.split), images.ids)
-    highest = whole_number("clusters", most) if most else None
-    report = TerminalProgress() if compute.world.is_writer else no_progress
-
-    def count() -> str:
-        found = suggested_count(images, compute.device, most=highest or MOST_CLUSTERS, report=report)
-        doubt = "" if found.count.clearness > _CLEAR else " There is no clear step in the curve: look at others too."
-        print(f"Clusters: {found.count.suggestion} suggested, read from {found.read_from}.{doubt}", file=sys.stderr)
-        return json.dumps(found.to_json())
-
-    counted: dict[str, Any] = json.loads(compute.world.told_by_first(count))
-    return counted
-
-
-def _clusters(options: argparse.Namespace, dataset: ImageDataset) -> int | None:
-    """The number asked for; else that of the classes; none for a preset that has its own."""
-    from crlc.training.presets import DEFAULT_CLUSTERS
-
-    if options.clusters is not None:
-        return whole_number("clusters", options.clusters)
-    if options.preset.startswith("paper-"):
-        return None
-    classes = len(dataset.summary().classes)
-    return classes if classes > 1 else DEFAULT_CLUSTERS
-
-
-def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
+def _build_request(options: argparse.Namespace) -> RunRequest:
+    from crlc.services.run_preparation import RunRequest
     from crlc.training.planning import TrainRequest
 
-    names = ("implementation", "critic", "augment", "epochs", "seed", "neighbours")
-    named = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if clusters is not None:
-        named["clusters"] = clusters
-    return TrainRequest(
+    named = {name: getattr(options, name) for name in _NAMED_SETTINGS if getattr(options, name) is not None}
+    training = TrainRequest(
         options.preset,
         options.method,
         options.frozen,
@@ -242,13 +179,109 @@ def _request(options: argparse.Namespace, clusters: int | None) -> TrainRequest:
         named,
         tuple(options.set),
     )
+    return RunRequest(
+        options.dataset,
+        training,
+        _parse_clusters(options.clusters),
+        options.split,
+        options.evaluate_split,
+        options.parent,
+        options.labels,
+    )
+
+
+def _parse_clusters(text: str | None) -> int | SuggestClusters | None:
+    """Parse a number, `auto` or `auto:MAX`."""
+    from crlc.services.run_preparation import SuggestClusters
+
+    if text is None:
+        return None
+    word, _, number = text.partition(":")
+    try:
+        if word != "auto":
+            return int(text)
+        return SuggestClusters(int(number)) if number else SuggestClusters()
+    except ValueError:
+        raise UsageError(
+            f"clusters={text!r} is not allowed: it must be a whole number, 'auto' or 'auto:MAX'."
+        ) from None
 
 
 def _launch_processes(count: int) -> int:
-    """The same command in several processes."""
+    """Run the same command in several processes."""
     if count < 1:
         raise UsageError(f"devices={count} is not allowed: it must be at least 1.")
     arguments = list(sys.argv[1:])
-    place = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
-    del arguments[place : place + (1 if "=" in arguments[place] else 2)]
+    index = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
+    del arguments[index : index + (1 if "=" in arguments[index] else 2)]
     return run_in_processes(count, arguments)
+
+
+# ---- output
+
+
+def _build_events(output: Output, announcement: Path | None = None) -> TrainingEvents:
+    """Return callbacks that print to stderr and write the run id to the announcement file."""
+    from crlc.services.run_preparation import TrainingEvents
+
+    def announce(run: RunFolder) -> None:
+        if announcement is not None:
+            write_json(announcement, {"kind": "announcement", "version": 1, "run": run.id})
+
+    return TrainingEvents(output.progress, _StepPrinter(), _print_note, announce)
+
+
+def _print_note(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _print_estimate(estimate: RunEstimate, device: str, output: Output) -> None:
+    settings = estimate.settings
+    content = {
+        "seconds": round(estimate.seconds, 1),
+        "method_reason": estimate.reason,
+        "settings": settings.to_json(),
+    }
+    output.print_result(
+        content,
+        [
+            f"Method: {settings.stages.method}: {estimate.reason}.",
+            f"{settings.stages.epochs} epochs of {estimate.images:,} images on {device}: "
+            f"about {format_duration(estimate.seconds)}.",
+        ],
+    )
+
+
+def _print_result(result: TrainingResult, output: Output) -> None:
+    from crlc.runs.state import RunState
+    from crlc.services.run_summary import summarize_run
+
+    sys.stderr.write("\n" if sys.stderr.isatty() else "")
+    run, summary = result.run, summarize_run(result.run)
+    lines = [f"{run.id}: {result.state} after {summary.epoch} epochs, {format_duration(summary.seconds)}."]
+    lines += format_metrics(summary)
+    if result.state is RunState.STOPPED:
+        lines.append(f"To continue, run: crlc resume {run.id}")
+    output.print_result(summary.to_json(), lines)
+
+
+class _StepPrinter:
+    """Progress of training on stderr: one updated line on a terminal, a line every few seconds in a log."""
+
+    def __init__(self) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._last_line = time.monotonic()
+
+    def __call__(self, progress: TrainProgress) -> None:
+        information = progress.cluster_information
+        metric = "" if information is None else f"  cluster information {information:.2f}"
+        text = (
+            f"{progress.stage.capitalize()}, epoch {progress.epoch}/{progress.epochs}  loss {progress.loss:.3f}{metric}"
+            f"  {progress.images_per_second:,.0f} images/s  {format_duration(progress.seconds_left)} left"
+        )
+        if self._is_terminal:
+            sys.stderr.write(f"\r{text:<{_TERMINAL_LINE_CHARACTERS}}")
+        elif time.monotonic() - self._last_line > _LOG_LINE_SECONDS:
+            self._last_line = time.monotonic()
+            sys.stderr.write(text + "\n")
+        sys.stderr.flush()

@@ -1,1 +1,1 @@
-"""Images in: sources, decoding, the manifest, the pixel store and the import that fills them."""
+"""Datasets: sources of images, decoding, the manifest, the pixel store, and the import that fills them."""

@@ -1,4 +1,4 @@
-"""From an encoded image to square 8-bit RGB pixels. Content decides what a file is, not its name."""
+"""Decoding of images to 8-bit RGB. The format is detected from the content of a file, not from its name."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from PIL import Image, UnidentifiedImageError
 from crlc.data.sources import RawImage, UnreadableError
 
 _DRAFT_FACTOR = 2
-"""A JPEG is decoded at a fraction of its size, but never at less than twice what is asked for."""
+"""A JPEG is decoded at reduced size, but at no less than this multiple of the requested side."""
 
 _COMMON_FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM")
-# EPS and WMF run other programs, the rest only announce a format they cannot decode.
+# EPS and WMF run other programs; for the others Pillow detects the format but cannot decode it.
 _REFUSED_FORMATS = frozenset({"EPS", "WMF", "BUFR", "GRIB", "HDF5", "MPEG"})
 _EXIF_ORIENTATION = 0x0112
-_TRANSPOSED = {
+_TRANSPOSITIONS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -31,9 +31,9 @@ _TRANSPOSED = {
 _SIDES_SWAPPED = frozenset({5, 6, 7, 8})
 _SIXTEEN_BIT_MAX = 65535
 
-_KNOWN_FOREIGN = (
+_FOREIGN_SIGNATURES = (
     (b"%PDF", "a PDF document, not an image"),
-    (b"PK\x03\x04", "a zip archive, not an image: import it by itself"),
+    (b"PK\x03\x04", "a zip archive, not an image: import it separately"),
     (b"\x1f\x8b", "a gzip archive, not an image"),
     (b"%!PS", "a PostScript file: convert it to PNG"),
     (b"\xc5\xd0\xd3\xc6", "a PostScript file: convert it to PNG"),
@@ -45,43 +45,51 @@ _KNOWN_FOREIGN = (
 )
 
 
-def decode(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
-    """Decode one image and cut its centre square.
+def decode_square(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
+    """Decode an image and crop its centre square.
 
     Args:
         raw: an encoded file, or an (H, W) or (H, W, channels) array.
         size: side of the square, in pixels.
 
     Returns:
-        The upright image's width and height, and the square in RGB.
+        Width and height of the upright image, and the square in RGB.
 
     Raises:
-        UnreadableError: with the reason that people see.
+        UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
-    with _reasons(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_image(raw) as image:
         width, height = image.size
-        orientation = _load(image, size)
-        square = _centre_square(_eight_bits(image), size, orientation)
+        orientation = _load_pixels(image, size)
+        square = _crop_centre_square(_to_eight_bits(image), size, orientation)
     return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
 
 
-def decode_fitted(raw: RawImage, side: int) -> Image.Image:
-    """Decode one image whole, upright, its aspect kept, no side longer than `side`."""
-    with _reasons(raw), open_image(raw) as image:
-        orientation = _load(image, side)
-        fitted = _eight_bits(image)
+def decode_whole(raw: RawImage, side: int) -> Image.Image:
+    """Decode an image without cropping: upright, with its aspect ratio, no side longer than `side` pixels.
+
+    Raises:
+        UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
+    """
+    with _explain_errors(raw), open_image(raw) as image:
+        orientation = _load_pixels(image, side)
+        fitted = _to_eight_bits(image)
         fitted.thumbnail((side, side), Image.Resampling.BICUBIC, reducing_gap=float(_DRAFT_FACTOR))
-        return _turned(_flat(fitted), orientation)
+        return _turn_upright(_flatten(fitted), orientation)
 
 
-def image_size(raw: RawImage) -> tuple[int, int]:
-    """Width and height from the header alone, as stored (not yet turned upright)."""
-    with _reasons(raw), open_image(raw) as image:
+def read_image_size(raw: RawImage) -> tuple[int, int]:
+    """Return width and height from the header alone, before the EXIF orientation is applied.
+
+    Raises:
+        UnreadableError: the header cannot be read; the message is the reason that the user sees.
+    """
+    with _explain_errors(raw), open_image(raw) as image:
         return image.size
 
 
 def open_image(raw: RawImage) -> Image.Image:
-    """Open without decoding; the formats are those Pillow reads by itself."""
+    """Open an image without decoding it. The formats are those that Pillow reads without plugins."""
     if not isinstance(raw, bytes):
         return Image.fromarray(raw[..., 0] if raw.shape[2:] == (1,) else raw)
     if not raw:
@@ -89,24 +97,24 @@ def open_image(raw: RawImage) -> Image.Image:
     try:
         return Image.open(io.BytesIO(raw), formats=_COMMON_FORMATS)
     except UnidentifiedImageError:
-        return Image.open(io.BytesIO(raw), formats=_other_formats())
+        return Image.open(io.BytesIO(raw), formats=_list_rare_formats())
 
 
 @contextmanager
-def _reasons(raw: RawImage) -> Iterator[None]:
-    """Turn whatever a decoder may raise into a reason that people understand."""
+def _explain_errors(raw: RawImage) -> Iterator[None]:
+    """Convert any error of a decoder to an `UnreadableError` with a reason for the user."""
     try:
         yield
     except UnreadableError:
         raise
     except Exception as error:
-        raise UnreadableError(_reason(error, raw)) from None
+        raise UnreadableError(_describe_error(error, raw)) from None
 
 
-def _reason(error: Exception, raw: RawImage) -> str:
+def _describe_error(error: Exception, raw: RawImage) -> str:
     text = str(error)
     if isinstance(error, UnidentifiedImageError):
-        return _foreign(bytes(raw[:512])) if isinstance(raw, bytes) else "not an image"
+        return _describe_foreign_file(bytes(raw[:512])) if isinstance(raw, bytes) else "not an image"
     if isinstance(error, Image.DecompressionBombError):
         return "too many pixels: it would unpack to more than half a gigabyte"
     if isinstance(error, MemoryError):
@@ -116,9 +124,9 @@ def _reason(error: Exception, raw: RawImage) -> str:
     return f"damaged: {text or type(error).__name__}"
 
 
-def _foreign(start: bytes) -> str:
-    """What a file that no decoder takes looks like instead."""
-    for magic, reason in _KNOWN_FOREIGN:
+def _describe_foreign_file(start: bytes) -> str:
+    """Describe the kind of a file that no decoder accepts."""
+    for magic, reason in _FOREIGN_SIGNATURES:
         if start.lstrip().startswith(magic):
             return reason
     if start[4:8] == b"ftyp":
@@ -133,28 +141,28 @@ def _foreign(start: bytes) -> str:
 
 
 @cache
-def _other_formats() -> tuple[str, ...]:
-    """Every other format that Pillow knows; loading them all takes longer than many images do."""
+def _list_rare_formats() -> tuple[str, ...]:
+    """Return Pillow's other formats. Separate, because loading all plugins takes longer than decoding many images."""
     Image.init()
     return tuple(name for name in Image.ID if name not in _REFUSED_FORMATS)
 
 
-def _load(image: Image.Image, side: int) -> int:
-    """Decode the pixels, a JPEG at no more than is needed for `side`; returns the EXIF orientation."""
+def _load_pixels(image: Image.Image, side: int) -> int:
+    """Decode the pixels, a JPEG at reduced size, and return the EXIF orientation."""
     image.draft(None, (_DRAFT_FACTOR * side,) * 2)
-    image.load()  # before the EXIF: reading a PNG's decodes it too, and would hide that it is damaged
+    image.load()  # before the EXIF data: reading the EXIF data of a PNG decodes the pixels and hides damage
     try:
         return int(image.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:  # a broken EXIF block says nothing about the pixels
+    except Exception:  # a damaged EXIF block does not affect the pixels
         return 1
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """The image as L, RGB, or RGBA (premultiplied during resizing, flattened after)."""
+def _to_eight_bits(image: Image.Image) -> Image.Image:
+    """Convert an image to L, RGB or RGBA (premultiplied during resizing, flattened afterwards)."""
     if image.mode in ("L", "RGB") and "transparency" not in image.info:
         return image
     if image.mode.startswith("I") or image.mode == "F":
-        return _scaled_to_eight_bits(image)
+        return _scale_to_eight_bits(image)
     if image.mode == "1":
         return image.convert("L")
     if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
@@ -162,8 +170,8 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _scaled_to_eight_bits(image: Image.Image) -> Image.Image:
-    """16-bit grey by its full range, fractions of 1 by theirs, anything else by its own extremes."""
+def _scale_to_eight_bits(image: Image.Image) -> Image.Image:
+    """Scale 16-bit grey by its full range, floats within 0 to 1 by 1, and other values by their minimum and maximum."""
     import numpy as np
 
     values = np.asarray(image)
@@ -177,10 +185,10 @@ def _scaled_to_eight_bits(image: Image.Image) -> Image.Image:
     return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
 
 
-def _centre_square(image: Image.Image, size: int, orientation: int) -> Image.Image:
-    """Short side to `size`, centre crop, in one resampling; turned upright last, when it is small.
+def _crop_centre_square(image: Image.Image, size: int, orientation: int) -> Image.Image:
+    """Resize the short side to `size` and crop the centre in one resampling, then turn the small square upright.
 
-    The box is not rounded to pixels, so turning before or after gives the same square.
+    The box is not rounded to pixels, so rotating before or after the crop gives the same square.
     """
     width, height = image.size
     short = min(width, height)
@@ -189,15 +197,15 @@ def _centre_square(image: Image.Image, size: int, orientation: int) -> Image.Ima
     square = image
     if image.size != (size, size):
         square = image.resize((size, size), Image.Resampling.BICUBIC, box, reducing_gap=float(_DRAFT_FACTOR))
-    return _turned(_flat(square), orientation)
+    return _turn_upright(_flatten(square), orientation)
 
 
-def _turned(image: Image.Image, orientation: int) -> Image.Image:
-    return image.transpose(_TRANSPOSED[orientation]) if orientation in _TRANSPOSED else image
+def _turn_upright(image: Image.Image, orientation: int) -> Image.Image:
+    return image.transpose(_TRANSPOSITIONS[orientation]) if orientation in _TRANSPOSITIONS else image
 
 
-def _flat(image: Image.Image) -> Image.Image:
-    """RGB on white: the ground on which transparent pictures are drawn."""
+def _flatten(image: Image.Image) -> Image.Image:
+    """Convert to RGB, with transparent pixels on a white background."""
     if image.mode == "RGBA":
         white = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(white, image).convert("RGB")

@@ -1,6 +1,6 @@
-"""What runs inside a worker process: decode images, write their pixels, answer with the facts.
+"""Main function of a worker process, which decodes images, writes their pixels and returns their metadata.
 
-It imports little (no NumPy unless an image needs it), because every import of a folder waits for it.
+It imports few modules (NumPy only if an image needs it), because every dataset import waits for the workers to start.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from crlc.data.decode import decode
-from crlc.data.pixels import PixelWriter
+from crlc.data.decode import decode_square
+from crlc.data.pixel_writer import PixelWriter
 from crlc.data.sources import RawImage, Source, UnreadableError
 
 HASH_BYTES = 16
 
 
-class Decoded(NamedTuple):
-    """What came of decoding one image: its size and hash, or the reason why not."""
+class DecodeResult(NamedTuple):
+    """Result of decoding one image: its size and hash, or the reason why it is unreadable."""
 
     id: int
     sizes: tuple[int, ...]
@@ -34,13 +34,13 @@ class Decoded(NamedTuple):
     reason: str | None = None
 
 
-ToDecode = tuple[int, str, tuple[int, ...]]
-"""Id and path of an image, and the sizes at which it is wanted."""
+DecodeItem = tuple[int, str, tuple[int, ...]]
+"""Id and path of an image, and the sizes to decode it to."""
 
 
-def content_hash(raw: RawImage) -> bytes:
-    """A hash of what the source holds, the same for the same content wherever it lies."""
-    digest = hashlib.sha256()  # computed by the processor itself on current ones: twice as fast as blake2b
+def hash_content(raw: RawImage) -> bytes:
+    """Return a hash of the content of an image, independent of its path and source."""
+    digest = hashlib.sha256()  # twice as fast as blake2b: current processors have instructions for it
     if isinstance(raw, bytes):
         digest.update(raw)
     else:
@@ -50,8 +50,8 @@ def content_hash(raw: RawImage) -> bytes:
 
 
 @dataclass(frozen=True)
-class DecodeJob:
-    """Decode images into the pixel stores of a data set."""
+class ImageDecoder:
+    """Decoder of images into the pixel stores of a dataset."""
 
     source: Source
     folder: Path
@@ -61,72 +61,75 @@ class DecodeJob:
     def _writers(self) -> dict[int, PixelWriter]:
         return {size: PixelWriter(self.folder, size) for size in self.sizes}
 
-    def do(self, chunk: list[ToDecode]) -> list[Decoded]:
-        """Decode the images of a chunk, each at the sizes that it lacks."""
+    def process_chunk(self, chunk: list[DecodeItem]) -> list[DecodeResult]:
+        """Decode the images of a chunk, each to the sizes that are not stored yet."""
         return [self._decode(*item) for item in chunk]
 
-    def _decode(self, image_id: int, path: str, sizes: tuple[int, ...]) -> Decoded:
+    def _decode(self, image_id: int, path: str, sizes: tuple[int, ...]) -> DecodeResult:
         try:
             raw = self.source.read(path)
-            # One decoding per size: pixels must not depend on which other sizes there are.
-            squares = [decode(raw, size) for size in sizes]
+            # Decoded once per size: pixels must not depend on which other sizes exist.
+            squares = [decode_square(raw, size) for size in sizes]
         except UnreadableError as error:
-            return Decoded(image_id, sizes, None, reason=str(error))
+            return DecodeResult(image_id, sizes, None, reason=str(error))
         for size, (_, square) in zip(sizes, squares, strict=True):
             self._writers[size].write(image_id, square.tobytes())
         width, height = squares[0][0]
-        return Decoded(image_id, sizes, content_hash(raw), width, height)
+        return DecodeResult(image_id, sizes, hash_content(raw), width, height)
 
     def close(self) -> None:
-        """Let go of the files, when used inside the caller's process."""
+        """Close the files. Only needed in the calling process: a worker exits instead."""
         for writer in self._writers.values():
             writer.close()
 
 
 @dataclass(frozen=True)
-class HashJob:
-    """Only hash images, to find out which file is which."""
+class ImageHasher:
+    """Hasher of images, to recognise files that were renamed or changed."""
 
     source: Source
 
-    def do(self, chunk: list[str]) -> list[tuple[str, bytes | None]]:
-        """Hash the files of a chunk; an unreadable one has no hash."""
+    def process_chunk(self, chunk: list[str]) -> list[tuple[str, bytes | None]]:
+        """Hash the files of a chunk; an unreadable file has the hash `None`."""
         return [(path, self._hash(path)) for path in chunk]
 
     def _hash(self, path: str) -> bytes | None:
         try:
-            return content_hash(self.source.read(path))
+            return hash_content(self.source.read(path))
         except UnreadableError:
             return None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file is open."""
 
 
 def main() -> None:
-    """Answer chunk after chunk until standard input ends; bytes are a pickled job for those to come."""
+    """Process chunks from standard input until end of file.
+
+    A message of type `bytes` is the pickled processor of the following chunks.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
-    # Answers go out by a private copy of standard output, so that a stray print cannot spoil them.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Results are sent through a private copy of standard output, so that a print cannot corrupt them.
+    results = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    _answer(answers, "ready")
-    job: Any = None
+    _send(results, "ready")
+    processor: Any = None
     while True:
         try:
             message = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         if isinstance(message, bytes):
-            job = pickle.loads(message)
+            processor = pickle.loads(message)
             continue
         try:
-            answer = job.do(message)
+            result = processor.process_chunk(message)
         except Exception as error:
-            answer = error
-        _answer(answers, answer)
+            result = error
+        _send(results, result)
 
 
-def _answer(stream: IO[bytes], content: Any) -> None:
+def _send(stream: IO[bytes], content: Any) -> None:
     pickle.dump(content, stream)
     stream.flush()

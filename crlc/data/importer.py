@@ -1,7 +1,7 @@
-"""The import: list a source, compare with what is known, decode what is new. It can be cut off anywhere.
+"""Import of a source into a dataset: list, compare with the manifest, decode. An import can be interrupted at any time.
 
-Order of writing, so that a crash or a power cut never shows wrong pixels: rows become `pending`, pixels
-are written and flushed, rows become `ok`, and at the very end the marker and the version say complete.
+The order of writes ensures that a crash or power failure never leads to wrong pixels: rows become `pending`, pixels are
+written and flushed, rows become `ok`, and finally the marker files and the version are written.
 """
 
 from __future__ import annotations
@@ -13,50 +13,52 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crlc.config import ALL, ImportOptions
 from crlc.data.classes import assign_classes, check_classes_option, read_subset, require_classes_fit
-from crlc.data.decode import decode, image_size
-from crlc.data.decode_worker import Decoded, DecodeJob, HashJob, ToDecode
+from crlc.data.decode import decode_square, read_image_size
+from crlc.data.decode_worker import DecodeItem, DecodeResult, ImageDecoder, ImageHasher
+from crlc.data.image_diff import ImageChanges, ListingDiff
 from crlc.data.manifest import Manifest
-from crlc.data.pixel_store import mark_complete
-from crlc.data.pixels import PixelWriter, bytes_per_image, stored_sizes
-from crlc.data.reconcile import Fates, Reconciliation
-from crlc.data.sources import Entry, Source, UnreadableError
+from crlc.data.options import ALL, ImportOptions
+from crlc.data.pixel_store import list_stored_sizes, mark_complete
+from crlc.data.pixel_writer import PixelWriter, count_image_bytes
+from crlc.data.sources import Source, SourceEntry, UnreadableError
 from crlc.data.worker_pool import WorkerDiedError, WorkerPool, WorkerStartError
 from crlc.errors import CrlcError, DiskFullError, SourceError
-from crlc.names import path_from_bytes
-from crlc.progress import ProgressCallback, Stage, no_progress
+from crlc.formatting import format_bytes, format_list
+from crlc.paths import decode_path
+from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
 STANDARD_SIZES = (16, 32, 64, 96)
-_SAMPLED_FOR_SIZE = 32
-_CHUNK = 32
-_WORTH_A_PROCESS = 64
-"""Fewer images than that are decoded by the calling process: starting another takes longer."""
+_SIZE_SAMPLE_IMAGES = 32
+_CHUNK_IMAGES = 32
+_LISTED_FOLDERS = 5
+_MIN_IMAGES_FOR_WORKERS = 64
+"""Fewer images are decoded in the calling process: starting workers takes longer."""
 
 _COMMIT_SECONDS = 0.25
-"""Often, so that the disk writes while the processors decode, and little is left to write at the end."""
+"""Interval between flushes of pixels: short, so that the disk writes while the CPU decodes."""
 
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import found and did."""
+    """Result of an import."""
 
-    fates: Fates
+    changes: ImageChanges
     readable: int
     unreadable: dict[str, int]
-    """How many files could not be read, by reason."""
+    """Number of unreadable files by reason."""
 
     duplicates: int
     sizes: tuple[int, ...]
     unmatched_classes: int | None
-    """Lines of the CSV of classes that name no image; `None` when there was no such file."""
+    """Number of lines of the CSV file of classes that name no image; `None` without such a file."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class Importer:
-    """One import into the folder of one data set. The caller holds the data set's lock."""
+    """One import into the folder of a dataset. The caller must hold the lock of the dataset."""
 
     folder: Path
     source: Source
@@ -64,34 +66,34 @@ class Importer:
     report: ProgressCallback = no_progress
 
     def run(self) -> ImportReport:
-        """Bring manifest and pixel stores up to date with the source.
+        """Update manifest and pixel stores from the source.
 
         Raises:
-            SourceError: no image there, or none of those known; what was known is not changed then.
-            DiskFullError: not enough space; what was finished is kept.
+            SourceError: the source has no image, or none of those imported before; then nothing is changed.
+            DiskFullError: there is not enough disk space; finished work is kept.
         """
         started = time.monotonic()
         classes = self.options.classes or "auto"
         check_classes_option(classes, self.source)
-        with Manifest(self.folder, create=True) as manifest, WorkerPool(self.options.processes) as pool:
-            if self.options.processes > 1 and manifest.last_id() == 0:
-                pool.warm_up()  # while the source is listed
-            reconciliation = self._compare(manifest, pool)
+        with Manifest(self.folder, create=True) as manifest, WorkerPool(self.options.worker_count) as pool:
+            if self.options.worker_count > 1 and manifest.get_last_id() == 0:
+                pool.start()  # the workers start while the source is listed
+            diff = self._compare(manifest, pool)
             require_classes_fit(manifest, self.source, classes)
             sizes = self._choose_sizes(manifest)
-            fates = reconciliation.apply()
+            changes = diff.apply()
             self._decode(manifest, sizes, pool)
             self._require_images(manifest)
             unmatched = assign_classes(manifest, self.source, classes)
             for size in sizes:
-                mark_complete(self.folder, size, manifest.last_id())
+                mark_complete(self.folder, size, manifest.get_last_id())
             with manifest.transaction():
                 manifest.set_complete(complete=True)
             return ImportReport(
-                fates=fates,
+                changes=changes,
                 readable=manifest.count("ok"),
-                unreadable=manifest.reasons(),
-                duplicates=manifest.exact_duplicates(),
+                unreadable=manifest.count_unreadable_reasons(),
+                duplicates=manifest.count_exact_duplicates(),
                 sizes=sizes,
                 unmatched_classes=unmatched,
                 seconds=time.monotonic() - started,
@@ -99,44 +101,49 @@ class Importer:
 
     # ---- listing and comparing
 
-    def _compare(self, manifest: Manifest, pool: WorkerPool) -> Reconciliation:
-        reconciliation = Reconciliation(manifest)
-        found = reconciliation.add(self._wanted_entries(), self.options.limit or None)
+    def _compare(self, manifest: Manifest, pool: WorkerPool) -> ListingDiff:
+        diff = ListingDiff(manifest)
+        found = diff.add_entries(self._list_selected_entries(), self.options.limit or None)
         if not found:
-            raise SourceError(f"{self.source.location} holds no files that could be images. Check the path.")
-        reconciliation.match_unchanged()
-        if reconciliation.needs_hashes():
-            stage = Stage("Looking for changes", reconciliation.count_unmatched(), self.report)
-            for chunk, hashes in self._work(HashJob(self.source), reconciliation.unmatched(_CHUNK), stage, pool):
-                reconciliation.set_hashes([(path, None) for path in chunk] if hashes is None else hashes)
+            raise SourceError(f"{self.source.location} has no files that may be images.", advice="Check the path.")
+        diff.match_unchanged()
+        if diff.needs_hashes():
+            stage = ProgressStage("Comparing", diff.count_unmatched(), self.report)
+            for chunk, hashes in self._process(
+                ImageHasher(self.source), diff.list_unmatched(_CHUNK_IMAGES), stage, pool
+            ):
+                diff.set_hashes([(path, None) for path in chunk] if hashes is None else hashes)
                 stage.advance(len(chunk))
             stage.finish()
-        reconciliation.match_contents()
-        if not reconciliation.keeps_known_images() and not self._any_readable(reconciliation.replaced()):
+        diff.match_contents()
+        if not diff.keeps_known_images() and not self._is_any_readable(diff.list_replaced()):
             raise SourceError(
-                f"None of the {manifest.count('ok')} images imported before is in {self.source.location} any more. "
-                "Nothing was changed. If they moved, use `relink`; if this is other data, give it a --name of its own."
+                f"None of the {manifest.count('ok'):,} images imported before is in {self.source.location} any more. "
+                "Nothing was changed.",
+                advice="If the images moved, relink the dataset; if these are other images, import them as a dataset "
+                "of another name.",
+                parameters=("name",),
             )
-        return reconciliation
+        return diff
 
-    def _any_readable(self, paths: Iterator[str]) -> bool:
-        """Whether one of the files can be decoded: looked at before anything known is given up for them."""
+    def _is_any_readable(self, paths: Iterator[str]) -> bool:
+        """Return whether at least one file can be decoded; checked before the files replace all known images."""
         for path in paths:
             try:
-                decode(self.source.read(path), STANDARD_SIZES[0])
+                decode_square(self.source.read(path), STANDARD_SIZES[0])
             except UnreadableError:
                 continue
             return True
         return False
 
-    def _wanted_entries(self) -> Iterator[Entry]:
-        """The listing, without the splits and class folders that are not asked for."""
+    def _list_selected_entries(self) -> Iterator[SourceEntry]:
+        """Yield the listing, restricted to the requested splits and class folders."""
         splits = self.options.splits
         subset = read_subset(self.options.subset) if self.options.subset not in (None, ALL) else None
         missing = set(subset or ())
         seen_splits: set[str] = set()
-        stage = Stage("Listing", None, self.report)
-        for entry in self.source.entries():
+        stage = ProgressStage("Listing", None, self.report)
+        for entry in self.source.list_entries():
             if splits is not None:
                 seen_splits.add(entry.split or "")
                 if entry.split not in splits:
@@ -153,11 +160,11 @@ class Importer:
         if missing:
             raise SourceError(
                 f"{self.source.location} lacks {len(missing)} of the {len(subset or ())} class folders of "
-                f"{self.options.subset}: {', '.join(sorted(missing)[:5])}{' ...' if len(missing) > 5 else ''}."  # noqa: PLR2004
+                f"{self.options.subset}: {format_list(sorted(missing), _LISTED_FOLDERS)}."
             )
 
-    def _require_splits(self, wanted: frozenset[str] | None, seen: set[str]) -> None:
-        if wanted is not None and (absent := wanted - seen):
+    def _require_splits(self, requested: frozenset[str] | None, seen: set[str]) -> None:
+        if requested is not None and (absent := requested - seen):
             there = ", ".join(sorted(seen - {""})) or "none"
             raise SourceError(
                 f"{self.source.location} has no split {', '.join(sorted(absent))}. Splits found there: {there}."
@@ -166,108 +173,117 @@ class Importer:
     # ---- decoding
 
     def _choose_sizes(self, manifest: Manifest) -> tuple[int, ...]:
-        """The sizes that the data set has, finished or not, and the one asked for."""
-        sizes = set(stored_sizes(self.folder))
+        """Return the sizes of all pixel stores of the dataset, complete or not, and the requested size."""
+        sizes = set(list_stored_sizes(self.folder))
         if self.options.size is not None:
             sizes.add(self.options.size)
         if not sizes:
-            sizes.add(self._fitting_size(manifest))
+            sizes.add(self._choose_standard_size(manifest))
         return tuple(sorted(sizes))
 
-    def _fitting_size(self, manifest: Manifest) -> int:
-        """The smallest standard size that the usual image fills."""
+    def _choose_standard_size(self, manifest: Manifest) -> int:
+        """Return the smallest standard size that is at least the median short side of a sample."""
         query = "SELECT path FROM scan WHERE problem IS NULL ORDER BY spread(path) LIMIT ?"
-        shorts = []
-        for (path,) in manifest.connection.execute(query, (_SAMPLED_FOR_SIZE,)).fetchall():
+        short_sides = []
+        for (path,) in manifest.connection.execute(query, (_SIZE_SAMPLE_IMAGES,)).fetchall():
             try:
-                shorts.append(min(image_size(self.source.read(path_from_bytes(path)))))
+                short_sides.append(min(read_image_size(self.source.read(decode_path(path)))))
             except UnreadableError:
                 continue
-        usual = sorted(shorts)[len(shorts) // 2] if shorts else STANDARD_SIZES[-1]
-        return next((size for size in STANDARD_SIZES if size >= usual), STANDARD_SIZES[-1])
+        median = sorted(short_sides)[len(short_sides) // 2] if short_sides else STANDARD_SIZES[-1]
+        return next((size for size in STANDARD_SIZES if size >= median), STANDARD_SIZES[-1])
 
     def _decode(self, manifest: Manifest, sizes: tuple[int, ...], pool: WorkerPool) -> None:
         writers = [PixelWriter(self.folder, size) for size in sizes]
         try:
-            self._make_room(manifest, writers, sizes)
-            stage = Stage("Decoding", manifest.count_to_decode(sizes), self.report)
-            job = DecodeJob(self.source, self.folder, sizes)
-            waiting: list[Decoded] = []
+            self._reserve_space(manifest, writers, sizes)
+            stage = ProgressStage("Decoding", manifest.count_undecoded(sizes), self.report)
+            decoder = ImageDecoder(self.source, self.folder, sizes)
+            uncommitted: list[DecodeResult] = []
             committed = time.monotonic()
-            for chunk, results in self._work(job, manifest.to_decode(sizes, _CHUNK), stage, pool):
-                waiting += _crashed(chunk) if results is None else results
+            for chunk, results in self._process(decoder, manifest.list_undecoded(sizes, _CHUNK_IMAGES), stage, pool):
+                uncommitted += _mark_crashed(chunk) if results is None else results
                 stage.advance(len(chunk))
                 if time.monotonic() - committed > _COMMIT_SECONDS:
-                    self._commit(manifest, writers, waiting)
+                    self._commit(manifest, writers, uncommitted)
                     committed = time.monotonic()
-            self._commit(manifest, writers, waiting)
+            self._commit(manifest, writers, uncommitted)
             stage.finish()
         finally:
             for writer in writers:
                 writer.close()
 
-    def _make_room(self, manifest: Manifest, writers: list[PixelWriter], sizes: tuple[int, ...]) -> None:
-        """Check the space, mend stores that were cut short, and make the files long enough."""
+    def _reserve_space(self, manifest: Manifest, writers: list[PixelWriter], sizes: tuple[int, ...]) -> None:
+        """Check the disk space, repair truncated stores, and extend the files."""
         needed = 0
         for writer, size in zip(writers, sizes, strict=True):
-            manifest.forget_pixels(size, from_id=writer.rows() + 1)
-            # Rows that an interrupted import wrote but did not record take their space already.
-            total = (manifest.count_stored(size) + manifest.count_to_decode([size])) * bytes_per_image(size)
-            needed += max(0, total - writer.occupied())
+            manifest.forget_pixels(size, from_id=writer.count_rows() + 1)
+            # Rows that an interrupted import wrote but did not record already use disk space.
+            total = (manifest.count_stored(size) + manifest.count_undecoded([size])) * count_image_bytes(size)
+            needed += max(0, total - writer.count_occupied_bytes())
         free = shutil.disk_usage(self.folder).free
         if needed > free:
             raise DiskFullError(
-                f"Decoding needs {needed / 1e6:,.0f} MB in {self.folder}, but {free / 1e6:,.0f} MB are free. "
-                "Free some space, choose a smaller --size or --limit, or another --workspace; then run it again."
+                f"Decoding needs {format_bytes(needed)} in {self.folder}, but {format_bytes(free)} are free.",
+                advice="Free some space, choose a smaller size or limit, or another workspace; then import again.",
+                parameters=("size", "limit", "workspace"),
             )
         for writer in writers:
-            writer.reserve(manifest.last_id())
+            writer.reserve(manifest.get_last_id())
 
     @staticmethod
-    def _commit(manifest: Manifest, writers: list[PixelWriter], waiting: list[Decoded]) -> None:
+    def _commit(manifest: Manifest, writers: list[PixelWriter], uncommitted: list[DecodeResult]) -> None:
         for writer in writers:
             writer.flush()
-        manifest.record_decoded(waiting)
-        waiting.clear()
+        manifest.record_decoded(uncommitted)
+        uncommitted.clear()
 
-    def _work(
-        self, job: Any, chunks: Iterator[list[Any]], stage: Stage, pool: WorkerPool
+    def _process(
+        self, processor: Any, chunks: Iterator[list[Any]], stage: ProgressStage, pool: WorkerPool
     ) -> Iterator[tuple[list[Any], Any]]:
-        """Do chunks, here or in worker processes; the result is `None` for an item that kills its worker."""
-        if self.options.processes == 1 or stage.total is None or stage.total < _WORTH_A_PROCESS:
+        """Process chunks in this process or in workers; the result is `None` for an item that crashes its worker."""
+        if self.options.worker_count == 1 or stage.total is None or stage.total < _MIN_IMAGES_FOR_WORKERS:
             try:
                 for chunk in chunks:
-                    yield chunk, job.do(chunk)
+                    yield chunk, processor.process_chunk(chunk)
             finally:
-                job.close()
+                processor.close()
             return
         suspects: list[Any] = []
-        for chunk, answer in pool.run(job, chunks):
-            if isinstance(answer, WorkerDiedError):
+        for chunk, result in pool.run(processor, chunks):
+            if isinstance(result, WorkerDiedError):
                 suspects += chunk
             else:
-                yield chunk, _sound(answer)
-        # One item of a chunk whose worker died may be the cause, or none: each gets a try alone.
-        for chunk, answer in pool.run(job, iter([[item] for item in suspects])):
-            yield chunk, None if isinstance(answer, WorkerDiedError) else _sound(answer)
+                yield chunk, _check_result(result)
+        # The cause may be any item of a chunk whose worker died, or none: process each of its items alone.
+        for chunk, result in pool.run(processor, iter([[item] for item in suspects])):
+            yield chunk, None if isinstance(result, WorkerDiedError) else _check_result(result)
 
     def _require_images(self, manifest: Manifest) -> None:
         if manifest.count("ok"):
             return
-        reasons = [f"{count} x {reason}" for reason, count in list(manifest.reasons().items())[:3]]
+        reasons = [f"{count} x {reason}" for reason, count in list(manifest.count_unreadable_reasons().items())[:3]]
         raise SourceError(
-            f"{self.source.location} holds no readable image among {manifest.count('unreadable')} files: "
-            f"{'; '.join(reasons)}. Check the path."
+            f"{self.source.location} has no readable image among {manifest.count('unreadable'):,} files: "
+            f"{'; '.join(reasons)}.",
+            advice="Check the path.",
         )
 
 
-def _sound(answer: Any) -> Any:
-    if isinstance(answer, WorkerStartError):
-        raise CrlcError(f"A worker process could not start ({answer}). Try again with --workers 1.")
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+def _check_result(result: Any) -> Any:
+    """Return the result of a worker, or raise it if it is an error."""
+    if isinstance(result, WorkerStartError):
+        raise CrlcError(
+            f"A worker process could not start ({result}).",
+            advice="Try again with one worker process.",
+            parameters=("workers",),
+        )
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
-def _crashed(chunk: list[ToDecode]) -> list[Decoded]:
-    return [Decoded(image_id, sizes, None, reason="the image decoder crashed on it") for image_id, _, sizes in chunk]
+def _mark_crashed(chunk: list[DecodeItem]) -> list[DecodeResult]:
+    return [
+        DecodeResult(image_id, sizes, None, reason="the image decoder crashed on it") for image_id, _, sizes in chunk
+    ]

@@ -1,4 +1,4 @@
-"""The pixel store: decoded images of one size in one file, memory-mapped by whoever reads them."""
+"""The pixel store: decoded images of one size in one memory-mapped file."""
 
 from __future__ import annotations
 
@@ -10,48 +10,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.data.pixels import CHANNELS, bytes_per_image, marker_file, pixel_file
+from crlc.data.pixel_writer import CHANNELS, count_image_bytes, get_pixel_file
 from crlc.errors import DamagedError
 from crlc.files import read_json, write_json
 
 _KIND, _VERSION = "pixel store", 1
+_ADVICE = "Import the dataset again to repair it."
+
+
+def get_marker_file(folder: Path, size: int) -> Path:
+    """Return the file that exists once the pixels of that size are complete."""
+    return folder / "pixels" / f"{size}.json"
+
+
+def list_stored_sizes(folder: Path, *, complete: bool = False) -> tuple[int, ...]:
+    """Return the sizes of the pixel stores of a dataset, ascending: all of them, or only the complete ones."""
+    files = (folder / "pixels").glob("*.json" if complete else "*.u8")
+    return tuple(sorted(int(file.stem) for file in files if file.stem.isdigit()))
 
 
 def mark_complete(folder: Path, size: int, rows: int) -> None:
-    """Say that the first `rows` rows are on the disk."""
+    """Write the marker file, which states that the first `rows` rows are on disk."""
     content: dict[str, Any] = {"kind": _KIND, "version": _VERSION, "size": size, "rows": rows}
-    write_json(marker_file(folder, size), content)
+    write_json(get_marker_file(folder, size), content)
 
 
 class PixelStore:
-    """The finished pixels of one size, for reading."""
+    """Reader of the complete pixels of one size."""
 
     def __init__(self, folder: Path, size: int, ids: Sequence[int]) -> None:
         """Open the store.
 
         Args:
-            folder: the data set's folder.
-            size: side of the squares, in pixels.
-            ids: the images that are stored (the manifest knows).
+            folder: the folder of the dataset.
+            size: side of the square images, in pixels.
+            ids: ids of the stored images, from the manifest.
 
         Raises:
-            DamagedError: it is not complete, or shorter than it says.
+            DamagedError: the store is incomplete, or has fewer rows than its marker file states.
         """
-        marker = read_json(marker_file(folder, size), _KIND, _VERSION, "Import the data set again to mend it.")
+        marker = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE)
         self.size = size
-        self._file = pixel_file(folder, size)
+        self._file = get_pixel_file(folder, size)
         self._rows = int(marker["rows"])
         known = np.asarray(ids, dtype=np.int64)
-        self.ids = known[known <= self._rows]  # the rest belongs to an import that is under way
-        needed = self._rows * bytes_per_image(size)
+        self.ids = known[known <= self._rows]  # the others belong to an import in progress
+        needed = self._rows * count_image_bytes(size)
         found = self._file.stat().st_size if self._file.exists() else 0
         if found < needed:
-            raise DamagedError(
-                f"{self._file} has {found} bytes, but {needed} are needed. Import the data set again to mend it."
-            )
+            raise DamagedError(f"{self._file} has {found:,} bytes, but {needed:,} are needed.", advice=_ADVICE)
 
     def __len__(self) -> int:
-        """How many images are stored."""
+        """Return the number of stored images."""
         return len(self.ids)
 
     @cached_property
@@ -60,5 +70,5 @@ class PixelStore:
         return np.memmap(self._file, dtype=np.uint8, mode="r", shape=shape)
 
     def read(self, ids: NDArray[np.int64] | Sequence[int]) -> NDArray[np.uint8]:
-        """The pixels of some images, (len(ids), size, size, 3), in the order asked for."""
+        """Return the pixels of images, (len(ids), size, size, 3), in the order of `ids`."""
         return self._map[np.asarray(ids, dtype=np.int64) - 1]

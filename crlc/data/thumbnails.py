@@ -1,4 +1,4 @@
-"""Small pictures for people to look at, with the original's aspect."""
+"""Thumbnails of images: of the original or, if it cannot be read, of the stored square pixels."""
 
 from __future__ import annotations
 
@@ -8,52 +8,60 @@ from typing import NamedTuple
 from PIL import Image
 
 from crlc.data.dataset import ImageDataset
-from crlc.data.decode import decode_fitted
+from crlc.data.decode import decode_whole
 from crlc.data.manifest import ImageRecord
 from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
 
 _JPEG_QUALITY = 85
-TINY = 64
-"""Up to that many pixels a side a PNG is small too, and shows every pixel as it is."""
+MAX_TINY_SIDE = 64
+"""Longest side of a tiny image in pixels.
+
+Its thumbnail is a PNG, which is lossless and small at this size, and it is enlarged without smoothing.
+"""
 
 
 class Thumbnail(NamedTuple):
-    """An encoded picture, ready to be sent."""
+    """An encoded thumbnail and its media type."""
 
     content: bytes
     media_type: str
 
 
 def is_tiny(record: ImageRecord) -> bool:
-    """Whether a pixel is to stay a pixel when it is shown: blurred, an image of so few says nothing."""
-    return record.width is not None and record.height is not None and max(record.width, record.height) <= TINY
+    """Return whether an image is so small that it should be enlarged without smoothing."""
+    return record.width is not None and record.height is not None and max(record.width, record.height) <= MAX_TINY_SIDE
 
 
-def thumbnail(dataset: ImageDataset, image_id: int, side: int) -> Thumbnail:
-    """One image by its id; see `thumbnail_of`.
+def make_thumbnail(dataset: ImageDataset, image_id: int, side: int) -> Thumbnail:
+    """Return the thumbnail of the image with an id; see `make_record_thumbnail`.
 
     Raises:
-        NotFoundError: the data set has no such readable image.
+        NotFoundError: the dataset has no readable image with this id.
     """
-    return thumbnail_of(dataset, dataset.record(image_id), side)
+    return make_record_thumbnail(dataset, dataset.read_record(image_id), side)
 
 
-def thumbnail_of(dataset: ImageDataset, record: ImageRecord, side: int) -> Thumbnail:
-    """One readable image, no side longer than `side`; small originals are not enlarged.
+def make_record_thumbnail(dataset: ImageDataset, record: ImageRecord, side: int) -> Thumbnail:
+    """Return the thumbnail of an imported image; small originals are not enlarged.
 
-    It comes from the original; from the pixel store, as a square, when the original is away.
+    It is made from the original or, if that cannot be read, from the square image in the pixel store.
+
+    Args:
+        dataset: the dataset of the image.
+        record: its row of the manifest.
+        side: maximum of width and height, in pixels.
 
     Raises:
-        NotFoundError: neither original nor stored pixels are there.
+        NotFoundError: neither the original nor stored pixels exist.
     """
     try:
-        image = decode_fitted(dataset.source.read(record.path), side)
+        image = decode_whole(dataset.source.read(record.path), side)
     except (SourceError, UnreadableError):
-        image = Image.fromarray(dataset.stored_pixels(record.id))
+        image = Image.fromarray(dataset.read_pixels(record.id))
         image.thumbnail((side, side))
     stream = io.BytesIO()
-    if max(image.size) <= TINY:
+    if max(image.size) <= MAX_TINY_SIDE:
         image.save(stream, "PNG")
         return Thumbnail(stream.getvalue(), "image/png")
     image.save(stream, "JPEG", quality=_JPEG_QUALITY)

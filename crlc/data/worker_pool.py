@@ -1,88 +1,86 @@
-"""Processes that do chunks of work and may die without taking the caller along.
+"""A pool of worker processes that can crash without affecting the caller.
 
-Each worker is a Python that runs `crlc.data.decode_worker.main`, spoken to through its pipes. Unlike
-`multiprocessing` this needs no `if __name__ == "__main__"` from the program that imports us (a notebook,
-a Streamlit page), says which chunk a dead worker was at, and leaves no orphan: when the caller is
-killed, a worker's standard input ends, and so does the worker.
+Each worker is a Python process that runs `crlc.data.decode_worker.main` and communicates through its pipes. Unlike
+`multiprocessing`, this needs no `if __name__ == "__main__"` in the program that imports this package (a notebook, a
+Streamlit page), identifies the chunk that a crashed worker was processing, and leaves no orphans: when the caller is
+killed, the standard input of a worker closes, and the worker exits.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-_PACKAGE_ROOT = Path(__file__).resolve().parents[2]
-_GOODBYE_SECONDS = 5
-_IN_HAND_PER_WORKER = 16  # so that they have work while the caller waits for the disk
+from crlc.subprocesses import read_last_line, start_python
+
+_EXIT_TIMEOUT_SECONDS = 5
+_PENDING_CHUNKS_PER_WORKER = 16  # workers stay busy while the caller waits for the disk
 
 
 class WorkerDiedError(Exception):
-    """A worker ended in the middle of a chunk; killed, or crashed by what it read."""
+    """A worker was killed, or crashed on an image, while it processed a chunk."""
 
 
 class WorkerStartError(Exception):
-    """A worker could not even start: not the fault of any chunk."""
+    """A worker process could not be started; the chunk is not the cause."""
 
 
 class WorkerPool:
-    """A few worker processes, given chunks of one job after another as they become free."""
+    """A pool of worker processes that receive chunks as they become free."""
 
     def __init__(self, workers: int) -> None:
-        """Plan for that many processes; they start when there is work, or with `warm_up`."""
+        """Prepare the pool; the processes start with `start`, or with the first call of `run`."""
         self._workers = workers
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the pool)
         self._work: queue.Queue[tuple[bytes, Any] | None] = queue.Queue()
-        self._answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        self._results: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._threads: list[threading.Thread] = []
         self._closing = False
 
-    def warm_up(self) -> None:
-        """Start the processes now, so that they are ready when the work is."""
+    def start(self) -> None:
+        """Start the processes early, so that they are ready for the first chunk."""
         while len(self._threads) < self._workers:
-            thread = threading.Thread(target=self._attend, daemon=True)
+            thread = threading.Thread(target=self._serve_worker, daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def run(self, job: Any, chunks: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
-        """Do all chunks, in any order; never more in hand than keeps the workers busy.
+    def run(self, processor: Any, chunks: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
+        """Process all chunks, in any order.
 
         Args:
-            job: an object with `do(chunk)`, pickled to every worker.
-            chunks: what to do, asked for as needed.
+            processor: an object with a method `process_chunk(chunk)`; every worker receives a pickled copy.
+            chunks: consumed as needed, only as many as keep the workers busy.
 
         Yields:
-            The chunk and its result, which is a `WorkerDiedError` when the worker died of it, a
-            `WorkerStartError`, or whatever exception the job raised.
+            Each chunk and its result, which is a `WorkerDiedError` when the worker died, a `WorkerStartError`, or the
+            exception that the processor raised.
         """
-        self.warm_up()
-        pickled = pickle.dumps(job)
-        in_hand = 0
-        exhausted = False
+        self.start()
+        pickled = pickle.dumps(processor)
+        pending = 0
+        is_exhausted = False
         while True:
-            while not exhausted and in_hand < _IN_HAND_PER_WORKER * self._workers:
+            while not is_exhausted and pending < _PENDING_CHUNKS_PER_WORKER * self._workers:
                 chunk = next(chunks, None)
                 if chunk is None:
-                    exhausted = True
+                    is_exhausted = True
                     break
                 self._work.put((pickled, chunk))
-                in_hand += 1
-            if not in_hand:
+                pending += 1
+            if not pending:
                 return
-            yield self._answers.get()
-            in_hand -= 1
+            yield self._results.get()
+            pending -= 1
 
     def close(self) -> None:
-        """End the workers, also those that are at work."""
+        """End the workers, including those that are processing a chunk."""
         self._closing = True
         for _ in self._threads:
             self._work.put(None)
@@ -101,53 +99,48 @@ class WorkerPool:
         """End the workers."""
         self.close()
 
-    def _attend(self) -> None:
-        """One thread per worker: hand it a chunk, wait for the answer, replace it when it dies."""
+    def _serve_worker(self) -> None:
+        """Send chunks to one worker, wait for its results, and replace it when it dies. Runs in a thread per worker."""
         process: subprocess.Popen[bytes] | None = None
-        known_job = b""
-        with suppress(WorkerStartError, OSError):  # told when there is a chunk to tell it with
-            process = self._start()
+        known_processor = b""
+        with suppress(WorkerStartError, OSError):  # raised again and reported with the first chunk
+            process = self._start_worker()
         while (work := self._work.get()) is not None and not self._closing:
-            job, chunk = work
-            answer: Any
+            processor, chunk = work
+            result: Any
             try:
                 if process is None:
-                    process, known_job = self._start(), b""
-                if job is not known_job:
-                    _send(process, job)
-                    known_job = job
+                    process, known_processor = self._start_worker(), b""
+                if processor is not known_processor:
+                    _send(process, processor)
+                    known_processor = processor
                 _send(process, chunk)
-                answer = _receive(process)
+                result = _receive(process)
             except WorkerStartError as error:
-                answer = error
+                result = error
             except (OSError, EOFError, pickle.UnpicklingError):
-                answer = WorkerDiedError(self._last_words())
-                self._end(process)
+                result = WorkerDiedError(read_last_line(self._log))
+                self._end_worker(process)
                 process = None
-            self._answers.put((chunk, answer))
-        self._end(process)
+            self._results.put((chunk, result))
+        self._end_worker(process)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
-        process = subprocess.Popen(
-            # -P: a PIL.py in the folder where somebody stands must not be what is imported.
-            # Not -m, which runs the module once as the program and imports it once more for the pickled job.
-            [sys.executable, "-P", "-c", "from crlc.data.decode_worker import main; main()"],
-            stdin=subprocess.PIPE,
+    def _start_worker(self) -> subprocess.Popen[bytes]:
+        process = start_python(
+            # Not -m, which runs the module as the main program and imports it again for the pickled processor.
+            ["-c", "from crlc.data.decode_worker import main; main()"],
             stdout=subprocess.PIPE,
-            stderr=self._log,  # decoders in C write warnings there, straight past Python
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-            start_new_session=True,  # Ctrl-C is for the caller, who tells the workers
+            stderr=self._log,  # decoders in C write warnings there directly
         )
         self._processes.add(process)
         try:
-            _receive(process)  # its word that it is there
+            _receive(process)  # the message that it is ready
         except (OSError, EOFError, pickle.UnpicklingError):
-            self._end(process)
-            raise WorkerStartError(self._last_words()) from None
+            self._end_worker(process)
+            raise WorkerStartError(read_last_line(self._log)) from None
         return process
 
-    def _end(self, process: subprocess.Popen[bytes] | None) -> None:
+    def _end_worker(self, process: subprocess.Popen[bytes] | None) -> None:
         if process is None:
             return
         self._processes.discard(process)
@@ -156,17 +149,10 @@ class WorkerPool:
                 if stream is not None:
                     stream.close()
         try:
-            process.wait(_GOODBYE_SECONDS)
+            process.wait(_EXIT_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-    def _last_words(self) -> str:
-        with suppress(OSError, ValueError):
-            self._log.seek(0)
-            lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-            return lines[-1] if lines else ""
-        return ""
 
 
 def _send(process: subprocess.Popen[bytes], message: Any) -> None:
@@ -177,4 +163,4 @@ def _send(process: subprocess.Popen[bytes], message: Any) -> None:
 
 def _receive(process: subprocess.Popen[bytes]) -> Any:
     assert process.stdout is not None
-    return pickle.load(process.stdout)  # our own process at the other end
+    return pickle.load(process.stdout)  # from a process that this one started

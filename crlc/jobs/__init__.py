@@ -1,7 +1,6 @@
-"""Background jobs: the thread that starts, watches and stops training processes."""
+"""Background jobs: the queue of training jobs, and the thread that starts, watches and stops their processes."""
 
 from crlc.jobs.job import Job
-from crlc.jobs.metrics_follower import MetricsFollower, follower_of
 from crlc.jobs.queue import JobQueue
 
-__all__ = ["Job", "JobQueue", "MetricsFollower", "follower_of"]
+__all__ = ["Job", "JobQueue"]

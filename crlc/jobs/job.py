@@ -1,4 +1,4 @@
-"""One job: a training that waits, runs or has ended. And the rule by which waiting ones may start."""
+"""A job of the queue: a training run that is waiting, running or final; and the choice of the next job to start."""
 
 from __future__ import annotations
 
@@ -6,158 +6,204 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from crlc.errors import UsageError
-from crlc.jobs.process import ProcessId
+from crlc.subprocesses import ProcessId
 
-STATES = ("waiting", "running", "finished", "stopped", "failed", "interrupted", "cancelled")
 ANY_DEVICE = "auto"
-_OURS = ("--workspace", "--announce", "--dry-run")
+_RESERVED_OPTIONS = ("--workspace", "--announce", "--dry-run")
+"""Options of `crlc train` that only the queue sets."""
+
+_FILE_NAMES = {
+    "requested_by": "asked_by",
+    "stop_requested_at": "stop_asked",
+    "is_kill_requested": "kill_asked",
+    "is_signalled": "signalled",
+}
+"""Names in the job file of those fields that have a different name in `Job`."""
+
+
+class JobState(StrEnum):
+    """State of a job. From RUNNING to INTERRUPTED, the values are those of `RunState`."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """True if the job stays in this state."""
+        return self not in (JobState.WAITING, JobState.RUNNING)
+
+    @property
+    def is_error(self) -> bool:
+        """True if the job ended unexpectedly: neither finished, stopped nor cancelled."""
+        return self in (JobState.FAILED, JobState.INTERRUPTED)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What was asked for, by whom and when, and what became of it."""
+    """A requested training run: its command, state, process and run id. All times are in seconds since 1970."""
 
     id: str
     arguments: tuple[str, ...]
-    """Of `crlc`, from the command on: `train digits --epochs 3`. Empty for a run that was started elsewhere."""
+    """Command line of `crlc`, such as `train digits --epochs 3`. Empty for a run that the queue did not start."""
 
     title: str
-    """What it is, as the person who asked would say it."""
+    """Short description for the user."""
 
-    asked_by: str
-    """Where it came from: the app, a terminal."""
+    requested_by: str
+    """Origin of the request, such as `app`."""
 
     created: float
-    """Seconds since 1970, as all times here."""
-
     device: str = ANY_DEVICE
-    """As asked for; once the run says on which it is, that one."""
+    """Requested device; once the run has started, the device that it uses."""
 
-    state: str = "waiting"
+    state: JobState = JobState.WAITING
     run: str | None = None
-    """The run's id, once it is known."""
+    """Id of the run, once it is known."""
 
     process: ProcessId | None = None
     started: float | None = None
     ended: float | None = None
-    stop_asked: float | None = None
-    """When somebody wanted it to stop."""
+    stop_requested_at: float | None = None
+    is_kill_requested: bool = False
+    """True if the process must be killed without a checkpoint."""
 
-    kill_asked: bool = False
-    """Whether it is to end at once, without a checkpoint."""
-
-    signalled: bool = False
-    """Whether its process was sent a signal, too."""
+    is_signalled: bool = False
+    """True if the process has been sent a signal to stop."""
 
     error: str = ""
-    """Why it failed, in one line."""
+    """Reason why the job failed, in one line."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the job has not been started."""
+        return self.state is JobState.WAITING
 
     @property
     def is_running(self) -> bool:
-        """Whether its process lives, as far as is known."""
-        return self.state == "running"
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.state not in ("waiting", "running")
+        """True if the process of the job was alive at the last poll."""
+        return self.state is JobState.RUNNING
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it runs still, but was asked to stop."""
-        return self.is_running and self.stop_asked is not None
+        """True if the job is still running after a stop was requested."""
+        return self.is_running and self.stop_requested_at is not None
 
     @property
-    def from_elsewhere(self) -> bool:
-        """Whether the run was started by somebody else, such as in a terminal."""
+    def is_final(self) -> bool:
+        """True if the job stays in its state."""
+        return self.state.is_final
+
+    @property
+    def is_external(self) -> bool:
+        """True if another program, such as a terminal, started the run."""
         return not self.arguments
 
-    def ending(self, state: str, error: str = "") -> Job:
-        """The same job, over."""
+    def finish(self, state: JobState, error: str = "") -> Job:
+        """Return a copy of the job in its final state.
+
+        Args:
+            state: the final state.
+            error: reason why the job failed, in one line.
+        """
         return replace(self, state=state, error=error, ended=time.time())
 
     def to_json(self) -> dict[str, Any]:
-        """For the file."""
-        return asdict(self)
+        """Return the entry of the job file."""
+        return {_FILE_NAMES.get(name, name): value for name, value in asdict(self).items()}
 
     @staticmethod
     def from_json(content: dict[str, Any]) -> Job:
-        """From the file.
+        """Return the job that an entry of the job file describes.
 
         Raises:
-            TypeError, ValueError: it is not what `to_json` gave.
+            KeyError, TypeError, ValueError: the entry is not valid.
         """
-        process = content["process"]
-        job = Job(
+        names = {written: name for name, written in _FILE_NAMES.items()}
+        fields = {names.get(name, name): value for name, value in content.items()}
+        process = fields["process"]
+        return Job(
             **{
-                **content,
-                "arguments": tuple(content["arguments"]),
+                **fields,
+                "arguments": tuple(fields["arguments"]),
+                "state": JobState(fields["state"]),
                 "process": None if process is None else ProcessId(**process),
             }
         )
-        if job.state not in STATES:
-            raise ValueError(f"state={job.state!r} is none of {', '.join(STATES)}")
-        return job
 
 
-def new_job(arguments: Sequence[str], title: str, asked_by: str, run: str | None = None) -> Job:
-    """A job that waits.
+def create_job(arguments: Sequence[str], title: str, requested_by: str, run: str | None = None) -> Job:
+    """Create a waiting job.
+
+    Args:
+        arguments: command line of `crlc`.
+        title: short description for the user.
+        requested_by: origin of the request, such as `app`.
+        run: id of the run that the job resumes.
 
     Raises:
-        UsageError: the arguments name what the queue itself decides.
+        UsageError: the arguments contain an option that only the queue sets.
     """
-    taken = [word for word in arguments if word.split("=")[0] in _OURS]
-    if taken:
-        raise UsageError(f"{taken[0]} is not for a job of the queue, which sets it itself. Leave it out.")
-    return Job(new_id(), tuple(arguments), title, asked_by, time.time(), device=_device_in(arguments), run=run)
+    reserved = [word for word in arguments if word.split("=")[0] in _RESERVED_OPTIONS]
+    if reserved:
+        raise UsageError(
+            f"{reserved[0]} is not allowed for a job of the queue, which sets it itself.", advice="Leave it out."
+        )
+    device = _find_device(arguments)
+    return Job(create_job_id(), tuple(arguments), title, requested_by, time.time(), device=device, run=run)
 
 
-def new_id() -> str:
-    """A name for a job: when it was made, and something nobody else has."""
+def create_job_id() -> str:
+    """Return a unique id that starts with the current time."""
     return f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
 
 
-def place_options(arguments: Sequence[str]) -> list[str]:
-    """Those of the arguments that say where to compute, which hold for the rest of a run, too."""
+def extract_device_options(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments that choose devices, so that a resumed run uses the same devices."""
     found: list[str] = []
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
         name, _, value = word.partition("=")
         if name in ("--device", "--devices"):
-            found += [name, value or after]
+            found += [name, value or following]
     return found
 
 
-def startable(jobs: Iterable[Job]) -> Job | None:
-    """The first waiting job whose device is free, and wanted by no job that has waited longer.
+def find_startable_job(jobs: Iterable[Job]) -> Job | None:
+    """Return the first waiting job whose device is free and not requested by a job that has waited longer.
 
-    Which device `auto` means is known only once the run says it; until then it may be any of them.
+    The device `auto` may be any device until the run reports which one it uses.
     """
     jobs = tuple(jobs)
     taken = [job.device for job in jobs if job.is_running]
     for job in jobs:
-        if job.state != "waiting":
+        if not job.is_waiting:
             continue
-        if not any(_same_device(job.device, other) for other in taken):
+        if not any(_may_be_same_device(job.device, other) for other in taken):
             return job
         taken.append(job.device)
     return None
 
 
-def without_old(jobs: Sequence[Job], most: int) -> list[Job]:
-    """All but the oldest of the ended jobs, when there are more than so many of those."""
-    ended = sorted((job for job in jobs if job.has_ended), key=lambda job: job.ended or 0.0)
-    dropped = {job.id for job in ended[: max(0, len(ended) - most)]}
+def drop_oldest_jobs(jobs: Sequence[Job], limit: int) -> list[Job]:
+    """Return all waiting and running jobs, and the newest `limit` final jobs."""
+    final = sorted((job for job in jobs if job.is_final), key=lambda job: job.ended or 0.0)
+    dropped = {job.id for job in final[: max(0, len(final) - limit)]}
     return [job for job in jobs if job.id not in dropped]
 
 
-def _same_device(one: str, other: str) -> bool:
+def _may_be_same_device(one: str, other: str) -> bool:
     return one == other or ANY_DEVICE in (one, other)
 
 
-def _device_in(arguments: Sequence[str]) -> str:
-    options = place_options(arguments)
-    named = dict(zip(options[::2], options[1::2], strict=True))
-    return named.get("--device") or ANY_DEVICE
+def _find_device(arguments: Sequence[str]) -> str:
+    options = extract_device_options(arguments)
+    values = dict(zip(options[::2], options[1::2], strict=True))
+    return values.get("--device") or ANY_DEVICE

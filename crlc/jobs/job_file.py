@@ -1,4 +1,4 @@
-"""The queue on disk: one JSON file that any process reads at any time and changes under a lock."""
+"""Job file: a JSON file with all jobs. Any process may read it at any time and edit it under a lock."""
 
 from __future__ import annotations
 
@@ -7,62 +7,63 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crlc.errors import DamagedError, disk_full_explained
+from crlc.errors import DamagedError, explain_disk_full
 from crlc.files import read_json, write_json, writer_lock
 from crlc.jobs.job import Job
 
 _VERSION = 1
-_PATIENCE_SECONDS = 10.0
-_ADVICE = "Remove it: waiting jobs are forgotten, running trainings are found again."
+_LOCK_TIMEOUT_SECONDS = 10.0
+_ADVICE = "Remove it: waiting jobs are lost, but running jobs are found again."
 
 Stamp = tuple[int, int, int]
+"""Modification time, inode and size of the file."""
 
 
 class JobFile:
-    """Reads and changes the jobs of a workspace."""
+    """Reads and edits the jobs of a workspace."""
 
     def __init__(self, root: Path) -> None:
-        """Take the workspace's folder; nothing is made yet."""
+        """Store the paths in the workspace folder `root`; nothing is created yet."""
         self.folder = root / "jobs"
         self._root = root
         self._path = self.folder / "queue.json"
         self._lock_path = root / "locks" / "jobs.lock"
-        self._changing = threading.Lock()  # between threads; waiting for a lock of the system means looking again
-        self._reading = threading.Lock()
-        self._read: tuple[Stamp | None, tuple[Job, ...]] = (None, ())
+        self._edit_lock = threading.Lock()  # between threads; the lock between processes is slower: it is polled
+        self._read_lock = threading.Lock()
+        self._cache: tuple[Stamp | None, tuple[Job, ...]] = (None, ())
 
-    def stamp(self) -> Stamp | None:
-        """Another one after every change; None as long as there is no file."""
+    def get_stamp(self) -> Stamp | None:
+        """Return a value that differs after every edit, or `None` while there is no file."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
-    def jobs(self) -> tuple[Job, ...]:
-        """All jobs, in the order in which they were asked for.
+    def read_jobs(self) -> tuple[Job, ...]:
+        """Return all jobs, oldest request first.
 
         Raises:
-            DamagedError: the file is not what this program wrote.
+            DamagedError: the file cannot be read.
         """
-        with self._reading:
-            stamp = self.stamp()
-            if stamp != self._read[0]:
-                self._read = (stamp, self._load() if stamp else ())
-            return self._read[1]
+        with self._read_lock:
+            stamp = self.get_stamp()
+            if stamp != self._cache[0]:
+                self._cache = (stamp, self._load() if stamp else ())
+            return self._cache[1]
 
     @contextmanager
-    def changing(self) -> Iterator[list[Job]]:
-        """The jobs as a list to be changed; it is written when the context ends without an error.
+    def edit(self) -> Iterator[list[Job]]:
+        """Yield the jobs as a list to edit; it is written when the context ends without an error.
 
         Raises:
-            BusyError: another process holds the file for long.
-            DamagedError: the file is not what this program wrote.
-            DiskFullError: it could not be written; it is as it was.
+            BusyError: another process holds the lock for longer than 10 s.
+            DamagedError: the file cannot be read.
+            DiskFullError: the file could not be written and is unchanged.
         """
-        lock = writer_lock(self._lock_path, "The queue of jobs", patience=_PATIENCE_SECONDS)
-        with self._changing, disk_full_explained(self._root), lock:
-            before = self.jobs()
+        lock = writer_lock(self._lock_path, "The job queue", timeout_seconds=_LOCK_TIMEOUT_SECONDS)
+        with self._edit_lock, explain_disk_full(self._root), lock:
+            before = self.read_jobs()
             jobs = list(before)
             yield jobs
             if tuple(jobs) != before:
@@ -75,4 +76,4 @@ class JobFile:
         try:
             return tuple(map(Job.from_json, content["jobs"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(f"{self._path} is damaged ({error}). {_ADVICE}") from None
+            raise DamagedError(f"{self._path} is damaged ({error}).", advice=_ADVICE) from None

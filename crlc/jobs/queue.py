@@ -1,8 +1,8 @@
-"""The queue of trainings: what people ask for, and the thread that starts, follows and stops processes.
+"""Job queue: requested training jobs, and the thread that starts, watches and stops their processes.
 
-Every server on a workspace shares one queue. Any of them may add, stop or cancel a job: it changes the file under a
-lock. Only the owner, who holds another lock for as long as it lives, starts and signals processes; when it ends or is
-killed, the next server takes over. Closing the queue leaves trainings running, and the next owner finds them again.
+All servers on a workspace share one queue. Each of them may add, stop or cancel jobs by editing the job file under a
+lock. Only the owner, which holds a second lock as long as it runs, starts and signals processes. When the owner exits,
+another server becomes the owner. Closing a queue leaves its processes running; the next owner finds them again.
 """
 
 from __future__ import annotations
@@ -17,368 +17,381 @@ from dataclasses import replace
 
 from crlc.errors import BusyError, CrlcError, NotFoundError, UsageError
 from crlc.files import writer_lock
-from crlc.jobs.following import ANNOUNCEMENT, LOG, RunsFromElsewhere, looked_at, run_folder, tail
-from crlc.jobs.job import Job, new_job, place_options, startable, without_old
+from crlc.formatting import format_count
+from crlc.jobs.job import Job, JobState, create_job, drop_oldest_jobs, extract_device_options, find_startable_job
 from crlc.jobs.job_file import JobFile, Stamp
-from crlc.jobs.process import Child, ProcessWatch, collect_children
-from crlc.workspace.runs import Runs
+from crlc.jobs.process import ChildProcess, ProcessWatcher, reap_children
+from crlc.jobs.status import ANNOUNCEMENT_FILE, LOG_FILE, ExternalRuns, get_run_folder, read_log_tail, refresh_job
+from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
 _logger = logging.getLogger(__name__)
-_LOOK_SECONDS = 1.0  # for what other processes write: jobs, runs, the end of the owner
-_SOON_SECONDS = 0.5  # while a run has not said its name, or is to stop
-_PROBLEM_SECONDS = 5.0
-_STOP_PATIENCE_SECONDS = 8.0
-_ENDED_JOBS_KEPT = 50
-_RESUMABLE = ("stopped", "failed")
+_POLL_SECONDS = 1.0  # to notice changes by other processes: jobs, runs, the end of the owner
+_SHORT_POLL_SECONDS = 0.5  # while the id of a run is unknown, or a run is stopping
+_RETRY_SECONDS = 5.0  # after an error
+_SECONDS_BEFORE_SIGNAL = 8.0  # from the request to stop to the signal
+_FINAL_JOBS_KEPT = 50
 
 
 class JobQueue:
-    """The trainings of a workspace; one object per server, used by any number of threads."""
+    """Queue of the training jobs of a workspace. One object per server; safe to use from several threads."""
 
     def __init__(self, workspace: Workspace) -> None:
-        """Take the workspace; `start` begins the work."""
+        """Create a queue that only reads and writes jobs; `start` starts the thread that runs them."""
         self._workspace, self._root = workspace, workspace.root
         self._file = JobFile(self._root)
         self._changed = threading.Condition()
-        self._noticed: object = None
-        self._tidied: Stamp | None = None
-        self._watch = ProcessWatch()
-        self._elsewhere = RunsFromElsewhere(self._root)
+        self._last_notified: object = None
+        self._cleaned_stamp: Stamp | None = None
+        self._watcher = ProcessWatcher()
+        self._external_runs = ExternalRuns(self._root)
         self._ownership = ExitStack()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name="crlc-jobs", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="crlc-jobs", daemon=True)
         self.is_owner = False
-        """Whether this server starts and follows the trainings, and no other one."""
+        """True if this server starts and watches the training processes."""
 
         self.problem = ""
-        """What keeps the queue from working, in one line; empty when nothing does."""
+        """Error that prevents the queue from working, in one line; empty if there is none."""
 
     def start(self) -> JobQueue:
-        """Begin to start and follow trainings; only the first call does something."""
+        """Start the thread that starts and watches training processes; later calls do nothing."""
         with self._changed:
             if self._thread.ident is None and not self._closing:
                 self._thread.start()
         return self
 
     def close(self) -> None:
-        """End the thread. Trainings go on, and whoever owns the queue next finds them."""
+        """End the thread. Training processes keep running, and the next owner of the queue finds them."""
         with self._changed:
             was_closed, self._closing = self._closing, True
-        self._watch.wake()
+        self._watcher.wake()
         if self._thread.ident is not None:
             self._thread.join()
         if not was_closed:
-            self._watch.close()
+            self._watcher.close()
 
     def __enter__(self) -> JobQueue:
-        """Start."""
+        """Start the thread."""
         return self.start()
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
+        """Close the queue."""
         self.close()
 
-    # ---- looking
+    # ---- reading
 
-    def jobs(self) -> tuple[Job, ...]:
-        """All jobs, first those that were asked for first.
-
-        Raises:
-            DamagedError: the file of the queue is not what this program wrote.
-        """
-        return self._file.jobs()
-
-    def job(self, job_id: str) -> Job:
-        """One job.
+    def read_jobs(self) -> tuple[Job, ...]:
+        """Return all jobs, oldest request first.
 
         Raises:
-            NotFoundError: it is not in the queue any more.
+            DamagedError: the job file cannot be read.
         """
-        return self._file.jobs()[_place_of(job_id, self._file.jobs())]
+        return self._file.read_jobs()
 
-    def job_of(self, run: str) -> Job | None:
-        """The newest job of a run."""
-        return next((job for job in reversed(self.jobs()) if job.run == run), None)
+    def get_job(self, job_id: str) -> Job:
+        """Return one job.
 
-    def log(self, job_id: str) -> str:
-        """The end of what its process printed."""
-        return tail(self._file.folder / self.job(job_id).id / LOG)
+        Raises:
+            NotFoundError: it is no longer in the queue.
+        """
+        jobs = self._file.read_jobs()
+        return jobs[_find_index(job_id, jobs)]
 
-    def wait_for(self, wanted: Callable[[tuple[Job, ...]], object], seconds: float | None = None) -> bool:
-        """Wait until the jobs are as wanted; False when time is up before."""
+    def find_job_of_run(self, run: str) -> Job | None:
+        """Return the newest job of a run."""
+        return next((job for job in reversed(self.read_jobs()) if job.run == run), None)
+
+    def read_log(self, job_id: str) -> str:
+        """Return the last 64 KiB of the output of a job's process."""
+        return read_log_tail(self._file.folder / self.get_job(job_id).id / LOG_FILE)
+
+    def wait_until(self, condition: Callable[[tuple[Job, ...]], object], seconds: float | None = None) -> bool:
+        """Wait until a condition on the jobs holds; return False after a timeout.
+
+        Args:
+            condition: receives all jobs and returns a true value when the wait is over.
+            seconds: timeout; `None` to wait without a limit.
+        """
         with self._changed:
-            return bool(self._changed.wait_for(lambda: wanted(self.jobs()), seconds))
+            return bool(self._changed.wait_for(lambda: condition(self.read_jobs()), seconds))
 
-    def summary(self) -> str:
-        """What happens to the trainings when this server ends, in words for the person who ends it."""
-        jobs = self.jobs()
+    def describe_pending_jobs(self) -> str:
+        """Describe running and waiting jobs for a user who shuts down this server."""
+        jobs = self.read_jobs()
         running = [job.run or job.title for job in jobs if job.is_running]
-        waiting = sum(job.state == "waiting" for job in jobs)
+        waiting = sum(job.is_waiting for job in jobs)
         if not running and not waiting:
             return "No training is running."
         parts = []
         if running:
-            one = len(running) == 1
+            count = format_count(len(running), "run continues", "runs continue")
             parts.append(
-                f"{'A training goes' if one else f'{len(running)} trainings go'} on without the app: "
-                f"{', '.join(running)}. The app finds {'it' if one else 'them'} again when it is next started; "
-                f"`crlc stop RUN` stops {'it' if one else 'one'}."
+                f"{count} training without the app: {', '.join(running)}. The app shows them again at its next start. "
+                "To stop one, run: crlc stop RUN."
             )
         if waiting and self.is_owner:
-            parts.append(f"Waiting until the app is started again: {waiting}.")
+            parts.append(f"Jobs that wait for the next start of the app: {waiting}.")
         elif waiting:
-            parts.append(f"Waiting, and left to another app on this workspace: {waiting}.")
+            parts.append(f"Jobs left to another app on this workspace: {waiting}.")
         return " ".join(parts)
 
-    # ---- asking
+    # ---- requests
 
-    def train(self, arguments: Sequence[str], *, title: str = "", asked_by: str = "app") -> Job:
-        """Add a training to the queue.
+    def submit(self, arguments: Sequence[str], *, title: str = "", requested_by: str = "app") -> Job:
+        """Add a training job to the queue.
 
         Args:
-            arguments: of `crlc train`: a data set and options. Paths are absolute: a later app may start it.
-            title: what it is, for people; by default the data set.
-            asked_by: where the wish came from.
+            arguments: dataset and options of `crlc train`. Paths must be absolute: another server may start the job.
+            title: short description for the user; by default the dataset.
+            requested_by: origin of the request.
 
         Raises:
-            UsageError: the arguments name what the queue itself decides, or no data set.
+            UsageError: the arguments name no dataset, or an option that only the queue sets.
         """
         if not arguments:
-            raise UsageError("A training needs at least the name of a data set.")
-        job = new_job(["train", *arguments], title or arguments[0], asked_by)
-        with self._file.changing() as jobs:
+            raise UsageError("A training needs at least the name of a dataset.")
+        job = create_job(["train", *arguments], title or arguments[0], requested_by)
+        with self._file.edit() as jobs:
             jobs.append(job)
-        self._tell()
+        self._announce_change()
         return job
 
-    def resume(self, run: str, *, asked_by: str = "app") -> Job:
-        """Add the rest of a stopped or interrupted run to the queue; asked for twice, it is there once.
+    def resume(self, run: str, *, requested_by: str = "app") -> Job:
+        """Queue a stopped, failed or interrupted run to be resumed; a second request returns the same job.
 
-        It is computed where its last job was, and takes that one's place in the list.
+        The new job uses the devices of the last job of the run and replaces it in the list.
+
+        Args:
+            run: id of the run.
+            requested_by: origin of the request.
 
         Raises:
             NotFoundError: there is no such run.
             UsageError: it is finished, or is being trained.
         """
-        found = Runs(self._workspace).open(run)
-        with self._file.changing() as jobs:
+        folder = RunStore(self._workspace).open(run)
+        with self._file.edit() as jobs:
             for job in jobs:
-                if job.run == found.id and not job.has_ended:
+                if job.run == folder.id and not job.is_final:
                     return job
-            state = found.status()["state"]
-            if state not in _RESUMABLE:
-                raise UsageError(f"{found.id} is {state}; only a run that was stopped or interrupted can be resumed.")
-            where = [place_options(job.arguments) for job in jobs if job.run == found.id]
-            arguments = ["resume", found.id, *(where[-1] if where else ())]
-            jobs[:] = [job for job in jobs if job.run != found.id]
-            job = new_job(arguments, found.description()["dataset"], asked_by, run=found.id)
+            state = folder.read_status().state
+            if not state.is_resumable:
+                raise UsageError(f"{folder.id} is {state}; only a stopped, failed or interrupted run can be resumed.")
+            devices = [extract_device_options(job.arguments) for job in jobs if job.run == folder.id]
+            arguments = ["resume", folder.id, *(devices[-1] if devices else ())]
+            jobs[:] = [job for job in jobs if job.run != folder.id]
+            job = create_job(arguments, folder.read_metadata()["dataset"], requested_by, run=folder.id)
             jobs.append(job)
-        self._tell()
+        self._announce_change()
         return job
 
     def retry(self, job_id: str) -> Job:
-        """Ask again for a job that did not finish: its run is resumed, or begun anew where there was none.
+        """Queue a job that did not finish again: its run is resumed, or a new run is started if there was none.
 
         Raises:
-            NotFoundError: it is not in the queue any more.
-            UsageError: it has not ended, or is finished.
+            NotFoundError: the job is no longer in the queue.
+            UsageError: it is waiting, running or finished.
         """
-        old = self.job(job_id)
-        if not old.has_ended or old.state == "finished":
-            raise UsageError(f"This job is {old.state}; only one that did not finish can be tried again.")
+        old = self.get_job(job_id)
+        if not old.is_final or old.state is JobState.FINISHED:
+            raise UsageError(f"This job is {old.state}; only a job that ended without finishing can be retried.")
         if old.run is not None:
-            return self.resume(old.run, asked_by=old.asked_by)
-        again = new_job(old.arguments, old.title, old.asked_by)
-        with self._file.changing() as jobs:
-            del jobs[_place_of(job_id, jobs)]  # also when somebody else tries it again at the same moment
+            return self.resume(old.run, requested_by=old.requested_by)
+        again = create_job(old.arguments, old.title, old.requested_by)
+        with self._file.edit() as jobs:
+            del jobs[_find_index(job_id, jobs)]  # raises an error if another session has just retried it
             jobs.append(again)
-        self._tell()
+        self._announce_change()
         return again
 
     def cancel(self, job_id: str) -> None:
-        """Take back a job that waits.
+        """Cancel a waiting job.
 
         Raises:
-            NotFoundError: it is not in the queue any more.
-            UsageError: it does not wait any more.
+            NotFoundError: the job is no longer in the queue.
+            UsageError: it is not waiting.
         """
-        with self._file.changing() as jobs:
-            place = _place_of(job_id, jobs)
-            if jobs[place].state != "waiting":
-                raise UsageError(f"This job is {jobs[place].state}; only one that waits can be cancelled.")
-            jobs[place] = jobs[place].ending("cancelled")
-        self._tell()
+        with self._file.edit() as jobs:
+            index = _find_index(job_id, jobs)
+            if not jobs[index].is_waiting:
+                raise UsageError(f"This job is {jobs[index].state}; only a waiting job can be cancelled.")
+            jobs[index] = jobs[index].finish(JobState.CANCELLED)
+        self._announce_change()
 
     def stop(self, job_id: str, *, at_once: bool = False) -> None:
-        """Have a running job stop after its present step, with a checkpoint, so that it can be resumed.
+        """Stop a running job after its current step, with a checkpoint, so that it can be resumed.
 
-        One that waits is cancelled. A process that does not listen, since it still prepares the
-        training, is sent a signal after a while.
+        A waiting job is cancelled. A process that is still preparing the training, and therefore does not react, is
+        sent a signal after 8 s.
 
         Args:
-            job_id: which one.
-            at_once: end its process without a checkpoint: what came after the last one is lost.
+            job_id: id of the job.
+            at_once: kill the process immediately; progress since the last checkpoint is lost.
 
         Raises:
-            NotFoundError: it is not in the queue any more.
-            UsageError: it has ended.
+            NotFoundError: the job is no longer in the queue.
+            UsageError: it is final.
         """
-        with self._file.changing() as jobs:
-            place = _place_of(job_id, jobs)
-            job = jobs[place]
-            if job.has_ended:
-                raise UsageError(f"This job is {job.state}; only one that runs or waits can be stopped.")
+        with self._file.edit() as jobs:
+            index = _find_index(job_id, jobs)
+            job = jobs[index]
+            if job.is_final:
+                raise UsageError(f"This job is {job.state}; only a running or waiting job can be stopped.")
             if job.is_running:
-                job = replace(job, stop_asked=job.stop_asked or time.time(), kill_asked=job.kill_asked or at_once)
-                self._ask_run_to_stop(job)
+                requested_at = job.stop_requested_at or time.time()
+                job = replace(job, stop_requested_at=requested_at, is_kill_requested=job.is_kill_requested or at_once)
+                self._request_stop_of_run(job)
             else:
-                job = job.ending("cancelled")
-            jobs[place] = job
-        self._tell()
+                job = job.finish(JobState.CANCELLED)
+            jobs[index] = job
+        self._announce_change()
 
-    def forget(self, job_id: str) -> None:
-        """Take an ended job off the list, with its log. Its run stays.
+    def dismiss(self, job_id: str) -> None:
+        """Remove a final job and its log from the list. Its run stays.
 
         Raises:
-            NotFoundError: it is not in the queue any more.
-            UsageError: it has not ended.
+            NotFoundError: the job is no longer in the queue.
+            UsageError: it is waiting or running.
         """
-        with self._file.changing() as jobs:
-            place = _place_of(job_id, jobs)
-            if not jobs[place].has_ended:
-                raise UsageError(f"This job is {jobs[place].state}; only one that has ended can be taken off the list.")
-            del jobs[place]
-        self._tell()
+        with self._file.edit() as jobs:
+            index = _find_index(job_id, jobs)
+            if not jobs[index].is_final:
+                raise UsageError(f"This job is {jobs[index].state}; only a job that has ended can be dismissed.")
+            del jobs[index]
+        self._announce_change()
 
     # ---- the thread
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         pause = 0.0
         while not self._closing:
             try:
-                pause = self._look()
+                pause = self._poll()
                 self.problem = ""
-            except Exception as error:  # whatever it is, the next look may find it mended
+            except Exception as error:  # the reason may be gone at the next poll
                 if not isinstance(error, (CrlcError, OSError)):
-                    _logger.exception("The queue of jobs met an error.")
+                    _logger.exception("Unexpected error in the job queue.")
                 self.problem = str(error) or type(error).__name__
-                pause = _PROBLEM_SECONDS
-            self._notice()
+                pause = _RETRY_SECONDS
+            self._notify_waiting()
             if not self._closing:
-                self._watch.wait(pause)
+                self._watcher.wait(pause)
         self.is_owner = False
         self._ownership.close()
 
-    def _look(self) -> float:
-        """Do what there is to do; returns how long there is nothing to do, if nothing happens."""
-        if not self.is_owner and not self._became_owner():
-            return _LOOK_SECONDS
-        collect_children()
-        self._follow_all()
-        self._send_signals()
-        while (job := startable(self.jobs())) is not None:
-            self._begin(job)
-        self._tidy()
-        running = [job for job in self.jobs() if job.is_running]
-        self._watch.follow([job.process for job in running if job.process is not None])
-        soon = any(job.run is None or job.is_stopping for job in running) or not self._watch.sees_all
-        return _SOON_SECONDS if soon else _LOOK_SECONDS
+    def _poll(self) -> float:
+        """Refresh, signal and start jobs if this server is the owner; return the seconds until the next poll."""
+        if not self.is_owner and not self._try_to_own():
+            return _POLL_SECONDS
+        reap_children()
+        self._refresh_jobs()
+        self._signal_stopping_jobs()
+        while (job := find_startable_job(self.read_jobs())) is not None:
+            self._start_job(job)
+        self._remove_old_folders()
+        running = [job for job in self.read_jobs() if job.is_running]
+        self._watcher.watch_only([job.process for job in running if job.process is not None])
+        is_urgent = any(job.run is None or job.is_stopping for job in running) or not self._watcher.detects_every_end
+        return _SHORT_POLL_SECONDS if is_urgent else _POLL_SECONDS
 
-    def _became_owner(self) -> bool:
+    def _try_to_own(self) -> bool:
         try:
-            self._ownership.enter_context(writer_lock(self._root / "locks" / "jobs-owner.lock", "The queue"))
+            self._ownership.enter_context(writer_lock(self._root / "locks" / "jobs-owner.lock", "The job queue"))
         except BusyError:
             return False
         self.is_owner = True
         return True
 
-    def _follow_all(self) -> None:
-        # In this order: a run that trains has announced itself before, so that its job knows it by then.
-        training = self._elsewhere.training()
-        with self._file.changing() as jobs:
-            followed = [place for place, job in enumerate(jobs) if job.is_running]
-            for place in followed:
-                jobs[place] = looked_at(jobs[place], self._root)
-            known = {jobs[place].run for place in followed}  # also those that have just ended
+    def _refresh_jobs(self) -> None:
+        # External runs are searched before the jobs are refreshed: a run of the queue that is found here has already
+        # announced its id, so the refreshed job has that id and the run is not mistaken for an external one.
+        training = self._external_runs.find_jobs()
+        with self._file.edit() as jobs:
+            running = [index for index, job in enumerate(jobs) if job.is_running]
+            for index in running:
+                jobs[index] = refresh_job(jobs[index], self._root)
+            known = {jobs[index].run for index in running}  # including jobs that have just ended
             for run in sorted(training.keys() - known):
-                jobs[:] = [job for job in jobs if not (job.run == run and job.has_ended)]
+                jobs[:] = [job for job in jobs if not (job.run == run and job.is_final)]
                 jobs.append(training[run])
-            jobs[:] = without_old(jobs, _ENDED_JOBS_KEPT)
+            jobs[:] = drop_oldest_jobs(jobs, _FINAL_JOBS_KEPT)
 
-    def _send_signals(self) -> None:
-        for job in self.jobs():
-            if not job.is_stopping or job.process is None or job.stop_asked is None:
+    def _signal_stopping_jobs(self) -> None:
+        for job in self.read_jobs():
+            if not job.is_stopping or job.process is None or job.stop_requested_at is None:
                 continue
-            self._ask_run_to_stop(job)  # again: a run that begins forgets what was wished before
-            if job.kill_asked:
-                job.process.signal(kill=True)
-            elif not job.signalled and (job.run is None or time.time() - job.stop_asked > _STOP_PATIENCE_SECONDS):
-                job.process.signal(kill=False)
-                with self._file.changing() as jobs:
-                    place = _place_of(job.id, jobs)
-                    jobs[place] = replace(jobs[place], signalled=True)
+            self._request_stop_of_run(job)  # repeated, because a starting run clears earlier requests
+            if job.is_kill_requested:
+                job.process.kill()
+                continue
+            is_overdue = time.time() - job.stop_requested_at > _SECONDS_BEFORE_SIGNAL
+            if not job.is_signalled and (job.run is None or is_overdue):
+                job.process.terminate()
+                with self._file.edit() as jobs:
+                    index = _find_index(job.id, jobs)
+                    jobs[index] = replace(jobs[index], is_signalled=True)
 
-    def _ask_run_to_stop(self, job: Job) -> None:
+    def _request_stop_of_run(self, job: Job) -> None:
         if job.run is not None:
-            folder = run_folder(self._root, job.run)
-            if folder.path.is_dir() and not folder.stop_asked():
-                folder.ask_to_stop()
+            folder = get_run_folder(self._root, job.run)
+            if folder.path.is_dir() and not folder.is_stop_requested():
+                folder.request_stop()
 
-    def _begin(self, job: Job) -> None:
-        """Start a process. It does nothing before its number is on disk, so that no training is ever lost sight of."""
+    def _start_job(self, job: Job) -> None:
+        """Start the process of a job. It trains only after its id is on disk, so that the queue never loses track."""
         folder = self._file.folder / job.id
         arguments = [*job.arguments, "--workspace", str(self._root)]
         if job.arguments[0] == "train":
-            arguments += ["--announce", str(folder / ANNOUNCEMENT)]
-        child: Child | None = None
+            arguments += ["--announce", str(folder / ANNOUNCEMENT_FILE)]
+        child: ChildProcess | None = None
         try:
-            with self._file.changing() as jobs:
-                if job not in jobs:  # cancelled a moment ago
+            with self._file.edit() as jobs:
+                if job not in jobs:  # it has just been cancelled
                     return
-                place = jobs.index(job)
+                index = jobs.index(job)
                 try:
                     folder.mkdir(parents=True, exist_ok=True)
-                    child = Child(arguments, folder / LOG)
-                    jobs[place] = replace(job, state="running", process=child.process, started=time.time())
+                    child = ChildProcess(arguments, folder / LOG_FILE)
+                    jobs[index] = replace(job, state=JobState.RUNNING, process=child.process, started=time.time())
                 except OSError as error:
-                    jobs[place] = job.ending("failed", f"Its process cannot be started: {error}.")
+                    jobs[index] = job.finish(JobState.FAILED, f"The training process cannot be started: {error}.")
         except BaseException:
             if child is not None:
-                child.leave()
+                child.release()
             raise
         if child is not None:
-            child.begin()
+            child.signal_start()
 
-    def _tidy(self) -> None:
-        """Remove the folders of jobs that are forgotten. Only the owner makes any, in this thread."""
-        stamp = self._file.stamp()
-        if stamp is None or stamp == self._tidied:
+    def _remove_old_folders(self) -> None:
+        """Remove the folders of jobs that are no longer listed. Only the owner creates folders, in this thread."""
+        stamp = self._file.get_stamp()
+        if stamp is None or stamp == self._cleaned_stamp:
             return
-        self._tidied = stamp
-        known = {job.id for job in self.jobs()}
+        self._cleaned_stamp = stamp
+        listed = {job.id for job in self.read_jobs()}
         for folder in self._file.folder.iterdir():
-            if folder.is_dir() and folder.name not in known:
+            if folder.is_dir() and folder.name not in listed:
                 shutil.rmtree(folder, ignore_errors=True)
 
-    # ---- telling
+    # ---- notifications
 
-    def _tell(self) -> None:
-        """Somebody asked for something: the thread is to see to it, others to know it."""
-        self._notice()
-        self._watch.wake()
+    def _announce_change(self) -> None:
+        """Wake the threads in `wait_until` and the thread of the queue after a request."""
+        self._notify_waiting()
+        self._watcher.wake()
 
-    def _notice(self) -> None:
-        """Wake those who wait for a change when there is one, whoever made it."""
-        seen = (self._file.stamp(), self.is_owner, self.problem)
+    def _notify_waiting(self) -> None:
+        """Wake the threads in `wait_until` after a change, whichever process made it."""
+        current = (self._file.get_stamp(), self.is_owner, self.problem)
         with self._changed:
-            if seen != self._noticed:
-                self._noticed = seen
+            if current != self._last_notified:
+                self._last_notified = current
                 self._changed.notify_all()
 
 
-def _place_of(job_id: str, jobs: Sequence[Job]) -> int:
-    for place, job in enumerate(jobs):
+def _find_index(job_id: str, jobs: Sequence[Job]) -> int:
+    for index, job in enumerate(jobs):
         if job.id == job_id:
-            return place
-    raise NotFoundError(f"There is no job {job_id!r} in the queue any more. Look at the list again.")
+            return index
+    raise NotFoundError(f"The job {job_id!r} is no longer in the queue.", advice="Refresh the list of jobs.")

@@ -1,4 +1,4 @@
-"""The losses of the paper: pure functions of tensors. No device, batch size or mask is stored here.
+"""The losses of the paper as pure functions of tensors, without stored devices, batch sizes or masks.
 
 Shapes: B images, S subheads, C clusters, D feature dimensions, M samples drawn from a bank.
 """
@@ -6,7 +6,7 @@ Shapes: B images, S subheads, C clusters, D feature dimensions, M samples drawn 
 from crlc.losses.feature import bank_feature_contrastive, feature_contrastive
 from crlc.losses.information import cluster_information, infonce_bound, joint_probability
 from crlc.losses.probability import CRITICS, bank_probability_contrastive, probability_contrastive, smooth
-from crlc.losses.regularisers import labelled_cross_entropy, logit_penalty, mean_entropy
+from crlc.losses.regularizers import labelled_cross_entropy, logit_penalty, mean_entropy, soft_cross_entropy
 from crlc.losses.total import LossTerms, LossWeights, combine
 
 __all__ = [
@@ -25,4 +25,5 @@ __all__ = [
     "mean_entropy",
     "probability_contrastive",
     "smooth",
+    "soft_cross_entropy",
 ]

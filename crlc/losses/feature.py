@@ -1,6 +1,6 @@
-"""The feature contrastive loss L_FC, Eq. 5, with the critic of Eq. 4.
+"""Feature contrastive loss L_FC (Eq. 5) with the critic of Eq. 4.
 
-Eq. 6 as printed has the wrong sign.
+Eq. 6 as printed in the paper has the wrong sign: Eq. 5 is implemented.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from crlc.losses.precision import full_precision
 
 @full_precision
 def feature_contrastive(z: Tensor, other_z: Tensor, temperature: float) -> Tensor:
-    """L_FC in SimCLR form: -log( exp f(z̃, z) / Σ_{i≠self} exp f(z̃, z_i) ), f(z̃, z) = z̃ᵀz / τ.
+    """L_FC in SimCLR form, Eq. 5: -log( exp f(z̃, z) / Σ_{i≠self} exp f(z̃, z_i) ), f(z̃, z) = z̃ᵀz / τ (Eq. 4).
 
-    Symmetric: each of the 2B rows looks for the other view of its image among the 2B - 1 other rows.
+    Symmetric (authors' code): the positive of each of the 2B rows is the other view of its image, its negatives are the
+    other 2B - 2 rows.
 
     Args:
         z: unit vectors of one view, (B, D).
@@ -35,17 +36,17 @@ def feature_contrastive(z: Tensor, other_z: Tensor, temperature: float) -> Tenso
 
 @full_precision
 def bank_feature_contrastive(z: Tensor, own_rows: Tensor, drawn_rows: Tensor, temperature: float) -> Tensor:
-    """L_FC in MemoryBank form: the positive is the image's own row of the bank, the negatives are drawn.
+    """L_FC in MemoryBank form, Eq. 5: the positive is the image's own row of the bank, the negatives are random rows.
 
     Args:
         z: unit vectors of one view, (B, D).
-        own_rows: the images' rows as they were before this step, (B, D).
-        drawn_rows: rows drawn from the whole bank, (M, D).
+        own_rows: the images' rows of the bank before the update of this step, (B, D).
+        drawn_rows: rows drawn at random from the whole bank, (M, D).
         temperature: τ.
 
     Returns:
         The mean over the batch, a scalar.
     """
     positive = (z * own_rows).sum(dim=1, keepdim=True)
-    critic = torch.cat([positive, (z @ drawn_rows.T)], dim=1) / temperature
+    critic = torch.cat([positive, z @ drawn_rows.T], dim=1) / temperature
     return functional.cross_entropy(critic, torch.zeros(len(z), dtype=torch.long, device=z.device))

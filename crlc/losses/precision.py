@@ -1,4 +1,4 @@
-"""Losses are computed in float32 whatever the network runs in: across 1,000 clusters a dot product is 2e-5."""
+"""Full precision for losses under mixed precision: with 1,000 clusters a dot product is about 2e-5."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _Result = TypeVar("_Result")
 
 
 def full_precision(loss: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Switch autocast off inside a loss and widen half-precision inputs to float32."""
+    """Decorate a loss: disable autocast inside it and widen half-precision inputs to float32."""
 
     @wraps(loss)
-    def widened(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+    def compute_in_float32(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
         device = next(argument.device.type for argument in args if isinstance(argument, Tensor))
         with torch.autocast(device, enabled=False):
             return loss(*map(_widen, args), **kwargs)  # type: ignore[arg-type]
 
-    return widened
+    return compute_in_float32
 
 
 def _widen(argument: object) -> object:

@@ -1,4 +1,4 @@
-"""The weighted sums of Eq. 11 and Eq. 12, term by term."""
+"""Total loss: the weighted sums of Eq. 11 (unsupervised) and Eq. 12 (semi-supervised)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class LossWeights:
-    """λ1, λ2 and λ3, and the weight of all that concerns the C-head."""
+    """Weights of the terms: λ1, λ2 and λ3 of the paper, and the weight of all terms of the C-head."""
 
     entropy: float | Tensor
-    """λ1, or one for each subhead, (S,)."""
+    """λ1: one number, or one for each subhead, (S,)."""
 
     feature: float
+    """λ2."""
+
     labels: float = 0.0
+    """λ3."""
+
     clustering: float = 1.0
+    """Weight of all terms of the C-head: 1 in the paper, 0 to train the RL-head alone."""
 
 
 @dataclass(frozen=True)
@@ -25,25 +30,25 @@ class LossTerms:
     """Every term of the loss, and their weighted sum."""
 
     total: Tensor
-    """What is minimised, a scalar."""
+    """The sum that is minimised, a scalar."""
 
     probability: Tensor
     """L_PC, (S,)."""
 
     entropy: Tensor
-    """H of the mean probabilities, (S,)."""
+    """Entropy H of the mean probabilities, (S,)."""
 
     penalty: Tensor
-    """What logits out of bounds cost, (S,)."""
+    """Penalty on logits out of bounds (authors' code), (S,)."""
 
     feature: Tensor
-    """L_FC, a scalar; zero where it is not used."""
+    """L_FC, a scalar; zero when it is not used."""
 
     labels: Tensor
-    """Cross-entropy on labelled images, (S,); zero where there are none."""
+    """Cross-entropy on labelled images, (S,); zero without labels."""
 
     clustering: Tensor
-    """L_cluster = L_PC - λ1 H, plus λ3 CE where there are labels, (S,): the lowest of an epoch speaks for the model."""
+    """L_cluster = L_PC - λ1 H, plus λ3 CE with labels, (S,): used to select a subhead."""
 
 
 def combine(
@@ -55,17 +60,19 @@ def combine(
     feature: Tensor | None = None,
     labels: Tensor | None = None,
 ) -> LossTerms:
-    """L = mean over subheads of (L_PC - λ1 H + penalty + λ3 CE) + λ2 L_FC: Eq. 11, and Eq. 12 with labels.
+    """Combine the terms by Eq. 11, or Eq. 12 with labels.
 
-    The first part is weighted too: 1 in the paper, 0 to train the RL-head alone.
+    L = clustering weight · mean over subheads of (L_PC - λ1 H + penalty + λ3 CE) + λ2 L_FC.
+
+    The penalty is a choice of the authors' code; Eq. 11 and 12 do not have it.
 
     Args:
-        weights: λ1, λ2, λ3.
+        weights: λ1, λ2, λ3 and the weight of the C-head.
         probability: L_PC of each subhead, (S,).
         entropy: H of each subhead, (S,).
         penalty: on the logits of each subhead, (S,).
-        feature: L_FC, a scalar; none when only the C-head is trained.
-        labels: cross-entropy of each subhead, (S,); none without labels.
+        feature: L_FC, a scalar; None when only the C-head is trained.
+        labels: cross-entropy of each subhead, (S,); None without labels.
     """
     zero = torch.zeros((), device=probability.device)
     feature = zero if feature is None else feature

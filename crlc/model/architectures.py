@@ -1,4 +1,4 @@
-"""Backbones by name without weights: for files that hold all of them."""
+"""Untrained backbones by name, for model files that contain all weights."""
 
 from __future__ import annotations
 
@@ -8,46 +8,48 @@ from torch import nn
 
 from crlc.errors import UsageError
 from crlc.model.backbones import SCRATCH_BACKBONES
-from crlc.model.pretrained import DEFAULT, remove_classifier
+from crlc.model.pretrained import DEFAULT_BACKBONE, remove_classifier
 
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
 _DEFAULT_ARCHITECTURE = "tf_efficientnet_lite0"
-_AS_PRETRAINED: dict[str, dict[str, Any]] = {
+_PRETRAINED_OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"transform_input": True, "aux_logits": False, "init_weights": False},
     "inception_v3": {"transform_input": True, "init_weights": False},
 }
-"""torchvision makes these otherwise when it is asked for weights."""
+"""Options that torchvision itself sets for these models only when it loads pretrained weights."""
 
 
-def untrained_backbone(name: str, image_size: int) -> nn.Module:
-    """The module of a backbone with any weights; nothing is downloaded or looked for.
+def build_untrained_backbone(name: str, image_size: int) -> nn.Module:
+    """Build the module of a backbone with random weights; no file is read or downloaded.
 
     Args:
-        name: as `make_backbone` takes it.
-        image_size: side of the images it will see.
+        name: as for `build_backbone`.
+        image_size: side of the images in pixels.
 
     Raises:
-        UsageError: the installed libraries know no such backbone.
+        UsageError: the installed libraries do not have this backbone.
     """
     try:
         if name in SCRATCH_BACKBONES:
             return SCRATCH_BACKBONES[name](image_size).module
         if name.startswith(_TORCHVISION):
-            return _from_torchvision(name.removeprefix(_TORCHVISION))
-        if name == DEFAULT or name.startswith(_TIMM):
+            return _build_torchvision(name.removeprefix(_TORCHVISION))
+        if name == DEFAULT_BACKBONE or name.startswith(_TIMM):
             import timm
 
-            architecture = _DEFAULT_ARCHITECTURE if name == DEFAULT else name.removeprefix(_TIMM)
+            architecture = _DEFAULT_ARCHITECTURE if name == DEFAULT_BACKBONE else name.removeprefix(_TIMM)
             module: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0)
             return module
-    except (ValueError, RuntimeError) as error:  # of the libraries, for a name that they do not have
-        raise UsageError(f"There is no backbone {name!r} here ({error}). Update torchvision and timm.") from None
-    raise UsageError(f"There is no backbone {name!r}. Update CRLC Studio.")
+    except (ValueError, RuntimeError) as error:  # raised by the libraries for an unknown name
+        raise UsageError(
+            f"backbone={name!r} is not installed ({error}).", advice="Update torchvision and timm."
+        ) from None
+    raise UsageError(f"backbone={name!r} is unknown to this version.", advice="Update CRLC Studio.")
 
 
-def _from_torchvision(name: str) -> nn.Module:
+def _build_torchvision(name: str) -> nn.Module:
     from torchvision import models
 
-    module: nn.Module = models.get_model(name, weights=None, **_AS_PRETRAINED.get(name, {}))
+    module: nn.Module = models.get_model(name, weights=None, **_PRETRAINED_OPTIONS.get(name, {}))
     remove_classifier(module)
     return module

@@ -1,4 +1,4 @@
-"""Backbones by name. From scratch: torchvision's ResNets, and a small residual net for CPUs and tiny images."""
+"""Backbones by name: torchvision's ResNets and a small residual network, trained from scratch, and pretrained ones."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
 from crlc.model.weights_file import load_weights_file
 
-SMALL_IMAGE = 64
-"""Up to this size a ResNet gets a 3x3 stem without stride or pooling: there is nothing to throw away."""
+SMALL_IMAGE_PIXELS = 64
+"""Up to this image size a ResNet has a 3x3 stem without stride or pooling, which would lose detail."""
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _SMALL_CHANNELS = (16, 32, 64)
 
 
 class Backbone(NamedTuple):
-    """A module that gives `h`, the length of `h`, and the colours it expects."""
+    """A module that computes `h`, the length of `h`, and the normalisation of its input."""
 
     module: nn.Module
     dimensions: int
     mean: tuple[float, float, float] = (0.5, 0.5, 0.5)
     std: tuple[float, float, float] = (0.25, 0.25, 0.25)
-    """By default what a network trained from scratch gets: about zero mean and unit spread."""
+    """Mean and standard deviation per channel; the default suits networks trained from scratch."""
 
     identity: str = ""
-    """Names exactly these pretrained weights; empty for weights of chance."""
+    """Identifies the pretrained weights; empty for random initialisation."""
 
     rl_head: dict[str, Tensor] | None = None
-    """Weights for the RL-head, where a file had them (MoCo)."""
+    """Weights of the RL-head, if the file contained them (MoCo)."""
 
 
 class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions around a shortcut."""
+    """Residual block of two 3x3 convolutions."""
 
     def __init__(self, channels_in: int, channels_out: int, stride: int) -> None:
-        """Make the layers; the shortcut is a 1x1 convolution where the shape changes."""
+        """Create the layers; the shortcut is a 1x1 convolution where the shape changes."""
         super().__init__()
         self.first = nn.Conv2d(channels_in, channels_out, 3, stride, 1, bias=False)
         self.first_norm = nn.BatchNorm2d(channels_out)
@@ -53,13 +53,13 @@ class ResidualBlock(nn.Module):
             )
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, channels_in, H, W) to (B, channels_out, H / stride, W / stride)."""
+        """Map (B, channels_in, H, W) to (B, channels_out, H / stride, W / stride)."""
         inner = functional.relu(self.first_norm(self.first(x)))
         return functional.relu(self.second_norm(self.second(inner)) + self.shortcut(x))
 
 
-def small_net(_: int) -> Backbone:
-    """Three residual blocks of 16, 32 and 64 channels: what a CPU can train in a minute."""
+def build_small_net(_: int) -> Backbone:
+    """Build a network of three residual blocks with 16, 32 and 64 channels, which a CPU can train in a minute."""
     first, second, third = _SMALL_CHANNELS
     layers = nn.Sequential(
         nn.Conv2d(3, first, 3, 1, 1, bias=False),
@@ -74,14 +74,19 @@ def small_net(_: int) -> Backbone:
     return Backbone(layers, third)
 
 
-def resnet(name: str, image_size: int) -> Backbone:
-    """One of torchvision's ResNets, untrained, without its classifier."""
+def build_resnet(name: str, image_size: int) -> Backbone:
+    """Build a torchvision ResNet with random weights and without its classifier.
+
+    Args:
+        name: resnet18, resnet34 or resnet50.
+        image_size: side of the images in pixels; it determines the stem (see `SMALL_IMAGE_PIXELS`).
+    """
     import torchvision
 
     module = getattr(torchvision.models, name)(weights=None)
     dimensions = module.fc.in_features
     module.fc = nn.Identity()
-    if image_size <= SMALL_IMAGE:
+    if image_size <= SMALL_IMAGE_PIXELS:
         module.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         nn.init.kaiming_normal_(module.conv1.weight, mode="fan_out", nonlinearity="relu")
         module.maxpool = nn.Identity()
@@ -89,35 +94,35 @@ def resnet(name: str, image_size: int) -> Backbone:
 
 
 SCRATCH_BACKBONES: dict[str, Callable[[int], Backbone]] = {
-    "small": small_net,
-    "resnet18": lambda size: resnet("resnet18", size),
-    "resnet34": lambda size: resnet("resnet34", size),
-    "resnet50": lambda size: resnet("resnet50", size),
+    "small": build_small_net,
+    "resnet18": lambda size: build_resnet("resnet18", size),
+    "resnet34": lambda size: build_resnet("resnet34", size),
+    "resnet50": lambda size: build_resnet("resnet50", size),
 }
-"""Trained from scratch, by name: a function from the image size to a backbone."""
+"""Backbones trained from scratch: functions of the image size, by name."""
 
 
-def make_backbone(name: str, image_size: int, weights: str = "") -> Backbone:
-    """A backbone by name.
+def build_backbone(name: str, image_size: int, weights: str = "") -> Backbone:
+    """Build a backbone by name.
 
     Args:
         name: small, resnet18, resnet34, resnet50 (from scratch); default, torchvision/NAME, timm/NAME (pretrained).
-        image_size: side of the images it will see.
-        weights: a local checkpoint file for one of the ResNets; empty for none.
+        image_size: side of the images in pixels.
+        weights: path of a checkpoint for one of the ResNets; empty for random initialisation.
 
     Raises:
-        UsageError: an unknown name, or weights that do not fit.
-        SourceError: pretrained weights that cannot be had.
+        UsageError: the name is unknown, or the weights do not fit.
+        SourceError: the pretrained weights cannot be loaded or downloaded.
     """
     if name in SCRATCH_BACKBONES:
         backbone = SCRATCH_BACKBONES[name](image_size)
         if not weights:
             return backbone
         if not name.startswith("resnet"):
-            raise UsageError(f"weights={weights!r} cannot be used with backbone={name!r}: choose a ResNet.")
+            raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}: choose a ResNet.")
         loaded = load_weights_file(Path(weights), backbone.module)
         return backbone._replace(mean=IMAGENET_MEAN, std=IMAGENET_STD, identity=loaded.identity, rl_head=loaded.rl_head)
     if weights:
-        raise UsageError(f"weights={weights!r} cannot be used with backbone={name!r}: that brings its own weights.")
+        raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}, which has its own weights.")
     found = load_pretrained(name)
     return Backbone(found.module, found.dimensions, found.mean, found.std, found.identity)

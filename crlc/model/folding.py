@@ -1,7 +1,7 @@
-"""A backbone made faster for looking only: every batch norm that follows a convolution becomes part of it.
+"""Folding of batch norms into the preceding convolutions, for faster inference.
 
-In evaluation a batch norm multiplies and adds constants, which the convolution before it can do at no cost. A batch
-norm is bound by memory, so a small network on a CPU saves about a third of its time.
+In evaluation mode a batch norm multiplies by and adds constants, which the preceding convolution can do at no extra
+cost. Batch norms are bound by memory bandwidth: without them, a small network on a CPU takes about a third less time.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 _TOLERANCE = 1e-3
-"""Of the largest value: rounding differs by far less, a wrong fold by far more."""
+"""Maximum error relative to the largest output: rounding is far below it, a wrong fold far above."""
 
 _AFTER_NORM = ("drop", "act")
-"""What timm's batch norms do after the norm itself."""
+"""Modules that the batch norms of timm apply after the norm itself."""
 
 
 @torch.inference_mode()
-def with_folded_norms(module: nn.Module, example: Tensor) -> nn.Module:
-    """A copy of a module in evaluation mode that gives the same, sooner; the module itself if there is no such copy.
+def fold_batch_norms(module: nn.Module, example: Tensor) -> nn.Module:
+    """Return a faster copy of a module in evaluation mode, or the module itself if the copy has different outputs.
 
     Args:
-        module: any network; which norm follows which convolution is seen by watching it at work.
+        module: any network; forward hooks detect which batch norm follows which convolution.
         example: a few normalised images, (B, 3, H, W).
     """
     if not any(isinstance(part, nn.BatchNorm2d) for part in module.modules()):
         return module
     folded = copy.deepcopy(module).eval().to(memory_format=torch.channels_last)
-    wanted: Tensor = folded(example)
-    for convolution, norm in _pairs(folded, example):
+    expected: Tensor = folded(example)
+    for convolution, norm in _find_pairs(folded, example):
         _fold(convolution, norm)
         _replace(folded, norm, nn.Sequential(*(getattr(norm, name) for name in _AFTER_NORM if hasattr(norm, name))))
-    error = (folded(example) - wanted).abs().max()
-    return folded if bool(error <= _TOLERANCE * wanted.abs().max()) else module
+    error = (folded(example) - expected).abs().max()
+    return folded if bool(error <= _TOLERANCE * expected.abs().max()) else module
 
 
-def _pairs(module: nn.Module, example: Tensor) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
-    """Each convolution that is used once, whose output goes into a batch norm that is used once."""
-    outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # the tensors are held, so that no number is given twice
+def _find_pairs(module: nn.Module, example: Tensor) -> list[tuple[nn.Conv2d, nn.BatchNorm2d]]:
+    """Return pairs of a convolution and the batch norm that receives its output, if each is used exactly once."""
+    outputs: dict[int, tuple[nn.Conv2d, Tensor]] = {}  # keeps the tensors alive, so that no id is reused
     uses: dict[nn.Module, int] = {}
     followed: dict[nn.BatchNorm2d, nn.Conv2d] = {}
 
-    def watch(part: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
+    def record(part: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
         uses[part] = uses.get(part, 0) + 1
         if isinstance(part, nn.Conv2d):
             outputs[id(output)] = part, output
@@ -52,7 +52,7 @@ def _pairs(module: nn.Module, example: Tensor) -> list[tuple[nn.Conv2d, nn.Batch
             followed[part] = outputs[id(given[0])][0]
 
     watched = (part for part in module.modules() if isinstance(part, nn.Conv2d | nn.BatchNorm2d))
-    hooks = [part.register_forward_hook(watch) for part in watched]
+    hooks = [part.register_forward_hook(record) for part in watched]
     module(example)
     for hook in hooks:
         hook.remove()

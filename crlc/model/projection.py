@@ -1,4 +1,4 @@
-"""The fixed map between a pretrained backbone and the heads: centre, unit length, principal components, one scale."""
+"""Fixed projection between a frozen backbone and the heads: centring, normalisation, PCA and one scale."""
 
 from __future__ import annotations
 
@@ -8,43 +8,51 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-Chunks = Callable[[], Iterable[Tensor]]
-"""Goes through all backbone vectors, a chunk (n, d) at a time; called once for each pass."""
+ChunkReader = Callable[[], Iterable[Tensor]]
+"""Function that returns an iterator over all backbone vectors in chunks, (n, d); called once for each pass."""
 
 
 class Projection(nn.Module):
-    """x = (normalise(h - m) - m') V / s. Without the scale inputs of about 0.03 leave the logits at the saddle."""
+    """Projection x = (normalise(h - m) - m') V / s.
+
+    Without the scale s, inputs are about 0.03, and the logits stay at the saddle point of uniform probabilities.
+    """
 
     centre: Tensor
     second_centre: Tensor
     components: Tensor
     scale: Tensor
 
-    def __init__(self, dimensions: int, kept: int) -> None:
-        """Begin with nothing fitted; `fit` or a checkpoint fills it."""
+    def __init__(self, dimensions: int, projected: int) -> None:
+        """Create buffers of zeros; `fit` or a checkpoint fills them.
+
+        Args:
+            dimensions: length of the backbone vectors.
+            projected: number of principal components.
+        """
         super().__init__()
         self.register_buffer("centre", torch.zeros(dimensions))
         self.register_buffer("second_centre", torch.zeros(dimensions))
-        self.register_buffer("components", torch.zeros(dimensions, kept))
+        self.register_buffer("components", torch.zeros(dimensions, projected))
         self.register_buffer("scale", torch.ones(()))
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it has learned from vectors, here or in the run that this one goes on from."""
+        """Whether `fit` was called, or a fitted state was loaded."""
         return bool(self.components.any())
 
-    def unit(self, h: Tensor) -> Tensor:
-        """Centred and of unit length: neighbours are sought here."""
+    def normalize(self, h: Tensor) -> Tensor:
+        """Return centred vectors of unit length, (B, d)."""
         return functional.normalize(h - self.centre, dim=1)
 
     def forward(self, h: Tensor) -> Tensor:
-        """(B, d) to (B, kept)."""
-        return (self.unit(h) - self.second_centre) @ self.components / self.scale
+        """Map (B, d) to (B, projected)."""
+        return (self.normalize(h) - self.second_centre) @ self.components / self.scale
 
     @torch.no_grad()
-    def fit(self, chunks: Chunks) -> None:
-        """Learn from all vectors in two passes; memory does not grow with their number."""
-        dimensions, kept = self.components.shape
+    def fit(self, chunks: ChunkReader) -> None:
+        """Fit the projection to all vectors in two passes, in constant memory."""
+        dimensions, projected = self.components.shape
         total, count = torch.zeros(dimensions, dtype=torch.float64), 0
         for chunk in chunks():
             total += chunk.double().sum(dim=0).cpu()
@@ -53,28 +61,28 @@ class Projection(nn.Module):
         unit_total = torch.zeros(dimensions, dtype=torch.float64)
         products = torch.zeros(dimensions, dimensions, dtype=torch.float64)
         for chunk in chunks():
-            unit = self.unit(chunk.to(self.centre)).cpu()
+            unit = self.normalize(chunk.to(self.centre)).cpu()
             unit_total += unit.double().sum(dim=0)
             products += (unit.T @ unit).double()
         mean = unit_total / count
-        spread, axes = _eigen(products / count - torch.outer(mean, mean))
+        spread, axes = _decompose(products / count - torch.outer(mean, mean))
         self.second_centre.copy_(mean)
-        self.components.copy_(axes.flip(1)[:, :kept])
-        variance = spread.flip(0)[:kept].clamp_min(0).mean()
+        self.components.copy_(axes.flip(1)[:, :projected])
+        variance = spread.flip(0)[:projected].clamp_min(0).mean()
         self.scale.copy_(variance.sqrt().clamp_min(1e-6))
 
 
-def _eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvalues from the smallest up, and their vectors as columns."""
+def _decompose(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues in ascending order, and eigenvectors as columns."""
     try:
         values, vectors = torch.linalg.eigh(symmetric)
-    except RuntimeError:  # it gives up now and then where few images leave most eigenvalues at zero
-        values, vectors = slow_eigen(symmetric)
+    except RuntimeError:  # may not converge when there are few images and most eigenvalues are zero
+        values, vectors = decompose_with_mrrr(symmetric)
     return values, vectors
 
 
-def slow_eigen(symmetric: Tensor) -> tuple[Tensor, Tensor]:
-    """The same by another algorithm (MRRR), which does not give up."""
+def decompose_with_mrrr(symmetric: Tensor) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors by the MRRR algorithm, which is slower but always converges."""
     from scipy.linalg import eigh
 
     values, vectors = eigh(symmetric.numpy(), driver="evr")

@@ -1,1 +1,1 @@
-"""Training: presets, schedules, one step per objective, one loop, checkpoints. No workspace, no screen."""
+"""Training: presets, schedules, objectives, the training loop and checkpoints; no workspace, no user interface."""

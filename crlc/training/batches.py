@@ -1,100 +1,134 @@
-"""What a step is given: which images, which views of them, which neighbours, which labelled ones. By seed and step."""
+"""Batches of training steps: images, their views, neighbours and labelled images, determined by seed and step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.training.distributed import World
+from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.images import TrainingImages
 from crlc.training.inputs import Inputs
-from crlc.training.randomness import generator_for
+from crlc.training.randomness import make_generator
 from crlc.training.settings import TrainSettings
 from crlc.training.steps import Batch
 
 
 @dataclass(frozen=True)
-class LabelledImages:
-    """Images of the run that a person has labelled."""
+class LabelTargets:
+    """Labelled images of a run, and their target clusters."""
 
     positions: NDArray[np.int64]
-    """Where in the run's images they stand, (L,)."""
+    """Positions in the images of the run, (L,)."""
 
     targets: NDArray[np.int64]
-    """The output that stands for each one's name, (L,)."""
+    """Cluster that each image's label was matched to, (L,)."""
+
+    probabilities: NDArray[np.float32] | None = None
+    """Pseudo-labels: target probabilities of all images of the run, (N, C)."""
 
 
-class BatchMaker:
-    """Makes the batches of one stage; each process makes its share of them."""
+class BatchBuilder:
+    """Builds the batches of one stage; each process builds its slice of them."""
 
     def __init__(
-        self, inputs: Inputs, images: TrainingImages, settings: TrainSettings, batch_size: int, world: World
+        self,
+        inputs: Inputs,
+        images: TrainingImages,
+        settings: TrainSettings,
+        batch_size: int,
+        *,
+        neighbours: NDArray[np.integer[Any]] | None = None,
+        labels: LabelTargets | None = None,
+        world: World = SINGLE_PROCESS,
     ) -> None:
-        """Take what batches are made of.
+        """Store the sources of the batches.
 
         Args:
-            inputs: read and turned into views.
-            images: what is known of them.
-            settings: of the stage.
-            batch_size: of all processes together.
-            world: the processes.
+            inputs: inputs of the network, one row per image.
+            images: the images of the run.
+            settings: settings of the stage.
+            batch_size: number of images per step, summed over all processes.
+            neighbours: neighbours of each image, (N, K); one of them, drawn at random, completes the positive pair.
+                `None` to pair two views of the same image.
+            labels: labelled images, for CRLC-semi.
+            world: the processes that share a batch.
         """
         self._inputs, self._images, self._settings = inputs, images, settings
         self._batch_size, self._world = batch_size, world
+        self._neighbours, self._labels = neighbours, labels
         self._order_epoch = -1
-        self.neighbours: NDArray[np.int64] | None = None
-        self.labels: LabelledImages | None = None
 
-    def make(self, step: int, epoch: int, place: int) -> Batch:
-        """The batch of a step: that many images from a place in the order of the epoch."""
+    def build(self, step: int, epoch: int, index: int) -> Batch:
+        """Return the batch of a step.
+
+        Args:
+            step: index of the step in the run, from 0; it determines the random draws.
+            epoch: index of the epoch in the run, from 0; it determines the order of the images.
+            index: index of the batch in its epoch, from 0.
+        """
         settings = self._settings
         if epoch != self._order_epoch:
-            generator = generator_for(settings.seed, "order", epoch)
-            self._order, self._order_epoch = self._order_of_epoch(generator), epoch
-        positions = self._order[place * self._batch_size : (place + 1) * self._batch_size]
-        generator = generator_for(settings.seed, "step", step)
-        views = self._views(positions, generator)
-        labelled, targets = self._labelled(generator)
+            generator = make_generator(settings.run.seed, "order", epoch)
+            self._order, self._order_epoch = self._draw_order(generator), epoch
+        positions = self._order[index * self._batch_size : (index + 1) * self._batch_size]
+        generator = make_generator(settings.run.seed, "step", step)
+        views, partners = self._draw_views(positions, generator)
+        labelled, targets = self._draw_labelled(generator)
         device = views[0].device
         clusterable = None
         if self._images.clusterable is not None:
             clusterable = torch.from_numpy(self._images.clusterable[positions.numpy()]).to(device)
-        return Batch(views, positions.to(device), generator, clusterable, labelled, targets)
+        pseudo_labels = None
+        if self._labels is not None and self._labels.probabilities is not None:
+            targets_of_all = self._labels.probabilities
+            first, second = (torch.from_numpy(targets_of_all[rows]) for rows in (positions.numpy(), partners))
+            pseudo_labels = (first.to(device), second.to(device))
+        return Batch(views, positions.to(device), generator, clusterable, labelled, targets, pseudo_labels)
 
-    def _order_of_epoch(self, generator: torch.Generator) -> Tensor:
-        """All images once; where only clusters are learned those that have one, over and over, as many times in all."""
+    def _draw_order(self, generator: torch.Generator) -> Tensor:
+        """Return the order of the images in an epoch.
+
+        It contains every image once. Without L_FC it contains only images that L_cluster is computed for, repeated to
+        the same length.
+        """
         clusterable, count = self._images.clusterable, len(self._images)
-        if clusterable is None or self._settings.feature_weight:
+        if clusterable is None or self._settings.feature_loss.feature_weight:
             return torch.randperm(count, generator=generator)
-        useful = torch.from_numpy(np.flatnonzero(clusterable))
-        rounds = -(-count // len(useful))
-        return torch.cat([useful[torch.randperm(len(useful), generator=generator)] for _ in range(rounds)])[:count]
+        positions = torch.from_numpy(np.flatnonzero(clusterable))
+        repeats = -(-count // len(positions))
+        orders = [torch.randperm(len(positions), generator=generator) for _ in range(repeats)]
+        return torch.cat([positions[order] for order in orders])[:count]
 
-    def _views(self, positions: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+    def _draw_views(
+        self, positions: Tensor, generator: torch.Generator
+    ) -> tuple[tuple[Tensor, ...], NDArray[np.int64]]:
+        """Return one or two views of this process's slice, and the positions of the images in the second view."""
         count = len(positions)
-        here, share = self._world.rows(count), self._world.share(count)
-        rows = self._inputs.read(positions[here])
-        first = self._inputs.view(rows, generator, share)
-        if self._settings.implementation == "memory-bank":
-            return (first,)
-        if self.neighbours is not None:
-            drawn = torch.randint(self.neighbours.shape[1], (count,), generator=generator).numpy()
-            partners = self.neighbours[positions.numpy(), drawn].astype(np.int64)
-            rows = self._inputs.read(partners[here])
-        return (first, self._inputs.view(rows, generator, share))
+        partners = positions.numpy()
+        own, draws = self._world.slice_rows(count), self._world.slice_draws(count)
+        rows = self._inputs.read(positions[own])
+        first = self._inputs.draw_view(rows, generator, draws)
+        if self._settings.pairing.implementation == "memory-bank":
+            return (first,), partners
+        if self._neighbours is not None:
+            drawn = torch.randint(self._neighbours.shape[1], (count,), generator=generator).numpy()
+            partners = self._neighbours[positions.numpy(), drawn].astype(np.int64)
+            rows = self._inputs.read(partners[own])
+        return (first, self._inputs.draw_view(rows, generator, draws)), partners
 
-    def _labelled(self, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None]:
-        """The same number of labelled images in every step, each as often as any other."""
-        if self.labels is None or not len(self.labels.positions):
+    def _draw_labelled(self, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None]:
+        """Return views and target clusters of labelled images: a fixed number per step, each image equally often."""
+        if self._labels is None or not len(self._labels.positions):
             return None, None
-        count = -(-self._settings.labelled_batch // self._world.size) * self._world.size
-        repeats = -(-count // len(self.labels.positions))
-        rounds = [torch.randperm(len(self.labels.positions), generator=generator) for _ in range(repeats)]
-        drawn = torch.cat(rounds)[:count].numpy()
-        rows = self._inputs.read(self.labels.positions[drawn][self._world.rows(count)])
-        views = self._inputs.view(rows, generator, self._world.share(count))
-        return views, torch.from_numpy(self.labels.targets[drawn]).to(views.device)
+        count = -(-self._settings.data.labelled_batch_size // self._world.size) * self._world.size
+        repeats = -(-count // len(self._labels.positions))
+        orders = [torch.randperm(len(self._labels.positions), generator=generator) for _ in range(repeats)]
+        drawn = torch.cat(orders)[:count].numpy()
+        rows = self._inputs.read(self._labels.positions[drawn][self._world.slice_rows(count)])
+        views = self._inputs.draw_view(rows, generator, self._world.slice_draws(count))
+        return views, torch.from_numpy(self._labels.targets[drawn]).to(views.device)

@@ -1,35 +1,93 @@
-"""Checkpoints: everything a run needs to go on exactly, in one file, replaced whole, loaded without running code."""
+"""Checkpoints: one file with everything needed to resume a run exactly; loading it runs no code from the file."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from crlc.errors import DamagedError
 from crlc.files import write_file
 
 _FORMAT = 1
+_STORED_NAMES = {"optimizer": "optimiser", "latest_metrics": "latest"}
+"""Names in the file, for fields whose name differs."""
 
 
 def save_checkpoint(file: Path, content: dict[str, Any]) -> None:
-    """Write under a temporary name, flush, rename: a crash leaves the one before."""
+    """Write a checkpoint atomically: a crash leaves the previous one intact."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_file(file, partial(torch.save, {"format": _FORMAT, **content}))
 
 
 def load_checkpoint(file: Path, device: torch.device) -> dict[str, Any]:
-    """Read a checkpoint; only tensors and plain values are taken from it.
+    """Read a checkpoint; only tensors and plain values are read from the file.
 
     Raises:
-        DamagedError: it is not one, or is from a newer program.
+        DamagedError: the file is not a checkpoint, or a newer version wrote it.
     """
     try:
         content: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except Exception as error:
-        raise DamagedError(f"{file} cannot be read ({error}). Delete it to start the run from the beginning.") from None
+        raise DamagedError(
+            f"{file} cannot be read ({error}).", advice="Delete it to start the run from the beginning."
+        ) from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise DamagedError(f"{file} is not a checkpoint that this program knows. Update CRLC Studio, or delete it.")
+        raise DamagedError(
+            f"{file} is not a checkpoint that this version can read.", advice="Update CRLC Studio, or delete the file."
+        )
     return content
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """All resumable state of a run. It has no random state: random draws depend only on the seed and the step."""
+
+    settings: dict[str, Any]
+    batch_size: int
+    step: int
+    """Number of complete steps."""
+
+    network: dict[str, Tensor]
+    """Weights and buffers that training can change."""
+
+    stage: int
+    """Index of the current stage, which the next three fields belong to."""
+
+    optimizer: dict[str, Any]
+    bank: dict[str, Tensor] | None
+    totals: dict[str, Tensor]
+    """Sums over the steps of the current epoch."""
+
+    scaler: dict[str, Any]
+    subhead: int
+    """The selected subhead."""
+
+    subhead_by_loss: int
+    """The subhead with the lowest clustering loss of the last epoch."""
+
+    latest_metrics: dict[str, Any]
+    seconds: float
+    """Time spent on steps."""
+
+    metrics_length: int
+    """Length of the metrics log in bytes; later records are removed on resuming."""
+
+    def save(self, file: Path) -> None:
+        """Write the state as a checkpoint."""
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        save_checkpoint(file, {_STORED_NAMES.get(name, name): value for name, value in content.items()})
+
+    @classmethod
+    def load(cls, file: Path, device: torch.device) -> TrainingState:
+        """Read the state from a checkpoint.
+
+        Raises:
+            DamagedError: the file is not a checkpoint, or a newer version wrote it.
+        """
+        content = load_checkpoint(file, device)
+        return cls(**{field.name: content[_STORED_NAMES.get(field.name, field.name)] for field in fields(cls)})

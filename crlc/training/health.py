@@ -1,62 +1,62 @@
-"""What goes wrong in clustering runs, said in plain words with what to try. No classes are needed to see it."""
+"""Warnings about runs that go wrong: collapsed, empty or random clusters. They need no ground-truth classes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
-_LARGEST_SHARE = 0.5
-_STUCK_INFORMATION = 0.05
-_YOUNG = 0.25
-"""In the first part of a run clusters are still forming: nothing is said of them."""
+_MAX_CLUSTER_FRACTION = 0.5
+_MIN_CLUSTER_INFORMATION = 0.05
+_SILENT_PROGRESS = 0.25
+"""Initial fraction of a run without warnings: the clusters are still forming."""
 
 
 @dataclass(frozen=True)
 class HealthWarning:
-    """One thing that a person should know."""
+    """A problem of a run that the user should know about."""
 
     kind: str
     """collapse, dead-clusters, stalled or small-batch."""
 
     text: str
-    """What there is to see."""
+    """The problem, in one sentence with its numbers."""
 
     advice: str = ""
-    """What to try, by the names of the settings: a terminal and a page have their own ways to set them."""
+    """Advice in terms of setting names; the app replaces it with the labels of its form."""
 
     def to_json(self) -> dict[str, str]:
-        """For metrics.jsonl."""
+        """Return the content for metrics.jsonl."""
         return asdict(self)
 
 
-def shrunk_batch(wanted: int, images: int) -> list[HealthWarning]:
-    """Said once, at the start of a run on fewer images than a batch."""
-    if images >= wanted:
+def find_batch_warnings(batch_size: int, images: int) -> list[HealthWarning]:
+    """Return a warning if there are fewer images than a batch holds."""
+    if images >= batch_size:
         return []
-    text = f"There are only {images} images, so a batch has {images} instead of {wanted}; more images cluster better."
+    text = f"There are only {images} images, so a batch has {images} instead of {batch_size}."
     return [HealthWarning("small-batch", text)]
 
 
-def warnings_of(metrics: dict[str, Any], progress: float) -> list[HealthWarning]:
-    """What an epoch's metrics warn of.
+def find_warnings(metrics: dict[str, Any], progress: float) -> list[HealthWarning]:
+    """Return the warnings for the metrics of one epoch.
 
     Args:
-        metrics: of one epoch.
-        progress: how much of the run is over, from 0 to 1.
+        metrics: metrics of one epoch.
+        progress: finished fraction of the run, from 0 to 1.
     """
-    if progress < _YOUNG or metrics.get("cluster_information") is None:
+    if progress < _SILENT_PROGRESS or metrics.get("cluster_information") is None:
         return []
     clusters, found, largest = metrics["clusters"], metrics["clusters_found"], metrics["largest_share"]
-    if metrics["cluster_information"] < _STUCK_INFORMATION:
+    if metrics["cluster_information"] < _MIN_CLUSTER_INFORMATION:
         text = (
-            f"Views of an image say almost nothing of each other's cluster (cluster information "
-            f"{metrics['cluster_information']:.2f}): nothing was learned yet."
+            f"Two views of an image rarely get the same cluster (cluster information "
+            f"{metrics['cluster_information']:.2f}): the network has not learned clusters yet."
         )
         return [HealthWarning("stalled", text, "Try a higher learning_rate, another augment, or more epochs.")]
-    if largest > max(_LARGEST_SHARE, 2 / clusters):
-        advice = "If the groups are not really that uneven, raise entropy_weight or choose another augment."
+    if largest > max(_MAX_CLUSTER_FRACTION, 2 / clusters):
+        advice = "Unless the data are that unbalanced, raise entropy_weight or choose another augment."
         return [HealthWarning("collapse", f"One cluster holds {largest:.0%} of the images.", advice)]
     if found < clusters:
-        text = f"{clusters - found} of {clusters} clusters hold next to nothing."
-        return [HealthWarning("dead-clusters", text, "Ask for fewer clusters, or raise entropy_weight.")]
+        text = f"{clusters - found} of {clusters} clusters are almost empty."
+        return [HealthWarning("dead-clusters", text, "Choose fewer clusters, or raise entropy_weight.")]
     return []

@@ -1,4 +1,4 @@
-"""The images of a run, as the trainer sees them: positions from 0 to N - 1, read a batch at a time."""
+"""Images of a run as the trainer reads them: positions from 0 to N - 1, a batch at a time."""
 
 from __future__ import annotations
 
@@ -12,139 +12,146 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.data.augment import to_images
+from crlc.data.augmentation import to_images
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
 
-LEAST_IMAGES = 2
-UNLABELLED = "unlabelled"
+MIN_IMAGES = 2
+UNLABELLED_SPLIT = "unlabelled"
 
 
 @dataclass(frozen=True)
 class TrainingImages:
-    """Which images, how to read them, and what is known of them."""
+    """The images of a run: their ids, a function that reads their pixels, and their metadata."""
 
     ids: NDArray[np.int64]
     size: int
     read: Callable[[NDArray[np.int64]], NDArray[np.uint8]]
-    """From ids to stored pixels, (B, size, size, 3)."""
+    """Reads stored pixels by image id, (B, size, size, 3)."""
 
     classes: NDArray[np.int64] | None = None
-    """For reporting only: the number of each image's class, -1 where unknown; none where all are."""
+    """Class number of each image, -1 where unknown; `None` where no class is known. For reporting only."""
 
     clusterable: NDArray[np.bool_] | None = None
-    """False for images that train the RL-head only (unlabelled parts of a benchmark); none for all true."""
+    """Whether L_cluster is computed for an image; `None` for all. False for the unlabelled part of a benchmark,
+    which trains the RL-head only (as the paper does with STL10)."""
 
-    versions: NDArray[np.int64] | None = None
-    """When each image's content arrived: what was computed of an older content is out of date."""
+    content_versions: NDArray[np.int64] | None = None
+    """Manifest version in which the content of each image was imported; features of older content are stale."""
 
-    features: Path | None = None
-    """Where vectors of pretrained backbones are kept; none where there is no such place."""
+    feature_folder: Path | None = None
+    """Folder of the dataset that caches features of pretrained backbones; `None` where there is none."""
+
+    @classmethod
+    def from_array(cls, pixels: NDArray[np.uint8]) -> TrainingImages:
+        """Wrap images in memory, (N, size, size, 3); their ids are 1 to N."""
+        return cls(np.arange(1, len(pixels) + 1), pixels.shape[1], lambda ids: pixels[ids - 1])
 
     def __len__(self) -> int:
-        """N."""
+        """Return the number of images N."""
         return len(self.ids)
 
-    def pixels(self, positions: NDArray[np.int64] | Tensor) -> Tensor:
-        """Stored pixels of some images, uint8, (B, size, size, 3)."""
+    def read_pixels(self, positions: NDArray[np.int64] | Tensor) -> Tensor:
+        """Return stored pixels of some images, uint8, (B, size, size, 3)."""
         return torch.from_numpy(self.read(self.ids[np.asarray(positions)]))
 
-    def batch(self, positions: NDArray[np.int64] | Tensor, device: torch.device) -> Tensor:
-        """Some images on the device, floats from 0 to 1, (B, 3, size, size)."""
-        return to_images(self.pixels(positions).to(device, non_blocking=True))
+    def load_batch(self, positions: NDArray[np.int64] | Tensor, device: torch.device) -> Tensor:
+        """Return some images on a device, as floats from 0 to 1, (B, 3, size, size)."""
+        return to_images(self.read_pixels(positions).to(device, non_blocking=True))
 
-    def sample(self, count: int) -> Tensor:
-        """Stored pixels of a few images, at even distances."""
-        return self.pixels(np.linspace(0, len(self) - 1, min(count, len(self))).astype(np.int64))
+    def sample_pixels(self, count: int) -> Tensor:
+        """Return stored pixels of up to `count` evenly spaced images, uint8, (B, size, size, 3)."""
+        return self.read_pixels(np.linspace(0, len(self) - 1, min(count, len(self))).astype(np.int64))
 
 
-def images_of(
+def load_images(
     dataset: ImageDataset, size: int, *, split: str | None = None, cluster_unlabelled: bool = True
 ) -> TrainingImages:
-    """The readable images of a data set at one size.
+    """Return the readable images of a dataset at one size.
 
     Args:
-        dataset: the data set.
-        size: which of its pixel stores.
-        split: only images of these splits, joined by `+`.
-        cluster_unlabelled: false to let images of the split `unlabelled` train the RL-head only.
+        dataset: the dataset to read from.
+        size: side of the stored images in pixels, which selects one of the dataset's pixel stores.
+        split: splits to use, joined by `+`; all images by default.
+        cluster_unlabelled: False to let images of the split `unlabelled` train the RL-head only.
 
     Raises:
-        UsageError: no image is of such a split.
+        UsageError: no image belongs to the split.
     """
-    store = dataset.pixels(size)
-    facts = dataset.facts(store.ids)
-    unlabelled = facts.splits == UNLABELLED
+    store = dataset.open_pixels(size)
+    metadata = dataset.read_metadata(store.ids)
+    unlabelled = metadata.splits == UNLABELLED_SPLIT
     clusterable = None if cluster_unlabelled or not unlabelled.any() else ~unlabelled
     images = TrainingImages(
-        store.ids, size, store.read, facts.class_numbers, clusterable, facts.versions, dataset.folder / "features"
+        store.ids, size, store.read, metadata.class_numbers, clusterable, metadata.versions, dataset.folder / "features"
     )
     if split is None:
         return images
-    chosen = np.isin(facts.splits, split.split("+"))
-    if not chosen.any():
-        there = ", ".join(sorted({str(name) for name in facts.splits if name})) or "none"
-        raise UsageError(f"split={split!r}: {dataset.name} has no images of it. Its splits: {there}.")
-    return at_positions(images, np.flatnonzero(chosen))
+    is_in_split = np.isin(metadata.splits, split.split("+"))
+    if not is_in_split.any():
+        available = ", ".join(sorted({str(name) for name in metadata.splits if name})) or "none"
+        raise UsageError(f"split={split!r} is not allowed: {dataset.name} has no such split. Its splits: {available}.")
+    return select_positions(images, np.flatnonzero(is_in_split))
 
 
-def at_positions(images: TrainingImages, positions: NDArray[np.int64]) -> TrainingImages:
-    """Some of the images, with all that is known of them."""
+def select_positions(images: TrainingImages, positions: NDArray[np.int64]) -> TrainingImages:
+    """Return the images at the given positions, with their metadata."""
 
-    def part(known: NDArray[Any] | None) -> NDArray[Any] | None:
-        return None if known is None else known[positions]
+    def select(values: NDArray[Any] | None) -> NDArray[Any] | None:
+        return None if values is None else values[positions]
 
     return replace(
         images,
         ids=images.ids[positions],
-        classes=part(images.classes),
-        clusterable=part(images.clusterable),
-        versions=part(images.versions),
+        classes=select(images.classes),
+        clusterable=select(images.clusterable),
+        content_versions=select(images.content_versions),
     )
 
 
-def only(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
-    """The part of the images that has these ids, in order of id.
+def select_ids(images: TrainingImages, ids: NDArray[np.int64]) -> TrainingImages:
+    """Return the images with the given ids.
+
+    Args:
+        images: images in ascending order of id.
+        ids: the ids to select, in the order of the result.
 
     Raises:
-        UsageError: some are not there any more.
+        UsageError: some of them are no longer in the dataset.
     """
     if not len(images.ids):
-        raise UsageError("The images of this run are not in the data set any more. Train again.")
-    places = np.searchsorted(images.ids, ids)
-    missing = int((places >= len(images.ids)).sum() + (images.ids[np.minimum(places, len(images) - 1)] != ids).sum())
+        raise UsageError("The images of this run are no longer in the dataset.", advice="Train again.")
+    positions = np.searchsorted(images.ids, ids)
+    missing = int((images.ids[np.minimum(positions, len(images) - 1)] != ids).sum())
     if missing:
-        raise UsageError(f"{missing} images of this run are not in the data set any more. Train again.")
-    return at_positions(images, places)
+        raise UsageError(f"{missing:,} images of this run are no longer in the dataset.", advice="Train again.")
+    return select_positions(images, positions)
 
 
-def without(images: TrainingImages, excluded: NDArray[np.int64]) -> TrainingImages:
-    """All images but those that a person excluded.
+def exclude_ids(images: TrainingImages, excluded: NDArray[np.int64]) -> TrainingImages:
+    """Return the images without those that the user excluded.
 
     Raises:
-        UsageError: nothing is left.
+        UsageError: no image is left.
     """
-    left = np.flatnonzero(~np.isin(images.ids, excluded))
-    if len(images) and not len(left):
-        raise UsageError("All images of this data set are excluded. Include some: crlc label DATASET include IMAGE...")
-    return images if len(left) == len(images) else at_positions(images, left)
+    remaining = np.flatnonzero(~np.isin(images.ids, excluded))
+    if len(images) and not len(remaining):
+        raise UsageError("All images of this dataset are excluded.", advice="Include some of them again.")
+    return images if len(remaining) == len(images) else select_positions(images, remaining)
 
 
-def images_from_array(pixels: NDArray[np.uint8]) -> TrainingImages:
-    """Images in memory, (N, size, size, 3) uint8."""
-    return TrainingImages(np.arange(1, len(pixels) + 1), pixels.shape[1], lambda ids: pixels[ids - 1])
-
-
-def require_enough(images: TrainingImages, clusters: int, processes: int = 1) -> None:
-    """Refuse what cannot be clustered.
+def require_enough_images(images: TrainingImages, clusters: int, processes: int = 1) -> None:
+    """Check that there are enough images to train on.
 
     Raises:
-        UsageError: fewer than two images, or fewer than clusters or processes.
+        UsageError: there are fewer than two images to cluster, or fewer images than clusters or processes.
     """
     if len(images) < processes:
         raise UsageError(f"devices={processes} is not allowed: there are only {len(images)} images.")
     count = len(images) if images.clusterable is None else int(images.clusterable.sum())
-    if count < LEAST_IMAGES:
-        raise UsageError(f"Training needs at least {LEAST_IMAGES} readable images to cluster; there are {count}.")
+    if count < MIN_IMAGES:
+        raise UsageError(f"Training needs at least {MIN_IMAGES} readable images to cluster; there are {count}.")
     if count < clusters:
-        raise UsageError(f"clusters={clusters} is not allowed: there are only {count} images. Choose fewer clusters.")
+        raise UsageError(
+            f"clusters={clusters} is not allowed: there are only {count} images.", advice="Choose fewer clusters."
+        )

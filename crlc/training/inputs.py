@@ -1,4 +1,4 @@
-"""What the network gets: images and their views, or a frozen backbone's stored vectors and theirs."""
+"""Inputs of the network and their views: images with augmentation, or stored features with dropout."""
 
 from __future__ import annotations
 
@@ -10,53 +10,60 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.data.augment import Recipe, Share, make_view
+from crlc.data.augmentation import AugmentationRecipe, BatchSlice, make_view
 from crlc.training.images import TrainingImages
 
 Positions = NDArray[np.int64] | Tensor
+"""Indices of rows from 0 to N - 1, (B,)."""
 
 
 class Inputs(Protocol):
-    """Rows from 0 to N - 1, read a batch at a time."""
+    """N input rows of the network, read a batch at a time."""
 
     def __len__(self) -> int:
-        """N."""
+        """Return the number of rows N."""
         ...
 
     def read(self, positions: Positions) -> Tensor:
-        """Some rows as they are, on the device."""
+        """Return the rows at the given positions, without augmentation, on the device."""
         ...
 
-    def view(self, rows: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
-        """A view of each row."""
+    def draw_view(self, rows: Tensor, generator: torch.Generator, batch_slice: BatchSlice | None) -> Tensor:
+        """Return a random view of each row.
+
+        Args:
+            rows: result of `read`.
+            generator: the only source of randomness, on the CPU.
+            batch_slice: position of these rows in a batch shared by several processes; `None` for a whole batch.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """Images from 0 to 1, (B, 3, H, W), and augmented copies of them."""
+    """Images with values from 0 to 1, (B, 3, H, W); a view is an augmented copy."""
 
     images: TrainingImages
-    recipe: Recipe
+    recipe: AugmentationRecipe
     device: torch.device
     dtype: torch.dtype = torch.float32
 
     def __len__(self) -> int:
-        """N."""
+        """Return the number of images N."""
         return len(self.images)
 
     def read(self, positions: Positions) -> Tensor:
-        """Some images as they are, on the device."""
-        return self.images.batch(positions, self.device).to(self.dtype)
+        """Return the images at the given positions, without augmentation, on the device."""
+        return self.images.load_batch(positions, self.device).to(self.dtype)
 
-    def view(self, rows: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
-        """An augmented copy of each."""
-        return make_view(rows.float(), self.recipe, generator, share).to(self.dtype)
+    def draw_view(self, rows: Tensor, generator: torch.Generator, batch_slice: BatchSlice | None) -> Tensor:
+        """Return an augmented copy of each image."""
+        return make_view(rows.float(), self.recipe, generator, batch_slice).to(self.dtype)
 
 
 @dataclass(frozen=True)
 class FeatureInputs:
-    """Projected vectors of a frozen backbone, (B, d), and copies with some components left out."""
+    """Projected features of a frozen backbone, (B, d); a view drops some components (dropout)."""
 
     vectors: NDArray[np.float32]
     dropout: float
@@ -64,18 +71,18 @@ class FeatureInputs:
     dtype: torch.dtype = torch.float32
 
     def __len__(self) -> int:
-        """N."""
+        """Return the number of feature vectors N."""
         return len(self.vectors)
 
     def read(self, positions: Positions) -> Tensor:
-        """Some vectors as they are, on the device."""
+        """Return the feature vectors at the given positions, without dropout, on the device."""
         return torch.from_numpy(self.vectors[np.asarray(positions)]).to(self.device, self.dtype)
 
-    def view(self, rows: Tensor, generator: torch.Generator, share: Share | None) -> Tensor:
-        """A copy of each without some of its components; the rest is enlarged to make up for them."""
+    def draw_view(self, rows: Tensor, generator: torch.Generator, batch_slice: BatchSlice | None) -> Tensor:
+        """Return a copy of each vector with dropout; the remaining components are scaled up to compensate."""
         if not self.dropout:
             return rows
-        start, total = share or Share(0, len(rows))
-        throws = torch.rand(total, rows.shape[1], generator=generator)[start : start + len(rows)]
-        kept = (throws >= self.dropout).to(rows) / (1 - self.dropout)
-        return rows * kept
+        start, total = batch_slice or BatchSlice(0, len(rows))
+        draws = torch.rand(total, rows.shape[1], generator=generator)[start : start + len(rows)]
+        mask = (draws >= self.dropout).to(rows) / (1 - self.dropout)
+        return rows * mask

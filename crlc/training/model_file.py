@@ -1,13 +1,14 @@
-"""A trained network in one file that needs no run, no data set and no other weights; read without running code.
+"""Model files: a trained network that needs no run, dataset or other weights; loading one runs no code from it.
 
-The file holds the whole state of the network (a run's checkpoint leaves a frozen backbone out), the colours that
-its backbone expects, the settings, the subhead that speaks, and the names of the clusters.
+The file holds the whole state of the network (a run's checkpoint leaves out a frozen backbone), the normalisation that
+its backbone expects, the settings, the selected subhead, and the names of the clusters. Files of `crlc export --model`
+and of `CRLC.save` have the same format.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,68 +17,77 @@ import torch
 
 from crlc import __version__
 from crlc.errors import CrlcError, DamagedError, NotFoundError
-from crlc.files import write_new_file
+from crlc.files import write_file, write_new_file
 from crlc.model import CrlcNetwork
-from crlc.model.architectures import untrained_backbone
+from crlc.model.architectures import build_untrained_backbone
 from crlc.model.backbones import Backbone
-from crlc.names import printable
+from crlc.paths import to_printable
+from crlc.runs.folder import RunFolder
 from crlc.training.checkpoint import load_checkpoint
-from crlc.training.materials import network_of
-from crlc.training.run_folder import RunFolder
+from crlc.training.network_builder import build_from_checkpoint
 from crlc.training.settings import TrainSettings
 
 _KIND, _VERSION = "crlc-model", 1
-_TOLERANCE = 1e-4
-_ADVICE = "Make one with: crlc export RUN --model FILE"
+_PROBABILITY_TOLERANCE = 1e-4
+_ADVICE = "Export the model of a run, and use that file."
 
 
 @dataclass(frozen=True)
 class ClusterNames:
-    """What people made of a network's outputs."""
+    """The user's names and merges of a network's clusters."""
 
     names: Mapping[int, str] = field(default_factory=dict)
-    """Of clusters, by the numbers that are left."""
+    """Names by cluster number, after merging."""
 
     merged: Mapping[int, int] = field(default_factory=dict)
-    """The number that stands for an output that was merged into it."""
+    """The remaining cluster by the number of a cluster that was merged into it."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A network that assigns images."""
+    """A trained network with everything that assigning images to clusters needs."""
 
     run: str
-    """The id of the run that trained it."""
+    """Id of the run that trained the network; empty if the estimator trained it."""
 
     network: CrlcNetwork
     settings: TrainSettings
     subhead: int
-    """The one that speaks."""
+    """Index of the selected subhead."""
 
     clusters: ClusterNames = ClusterNames()
+    estimator: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters and metrics of the scikit-learn estimator that trained the network; empty for a run."""
 
 
-def model_of_run(run: RunFolder, device: torch.device, clusters: ClusterNames | None = None) -> TrainedModel:
-    """The network of a run as its newest checkpoint has it.
+def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames | None = None) -> TrainedModel:
+    """Load the network of a run from its newest checkpoint.
 
     Raises:
-        NotFoundError: it has no checkpoint yet.
+        NotFoundError: the run has no checkpoint yet.
     """
     if not run.checkpoint_file.exists():
-        raise NotFoundError(f"The run {run.id} has no checkpoint yet. Wait for its first one, or resume it.")
+        raise NotFoundError(
+            f"The run {run.id} has no checkpoint yet.", advice="Wait for its first one, or resume the run."
+        )
     state = load_checkpoint(run.checkpoint_file, device)
     settings = TrainSettings.from_json(state["settings"])
-    network = network_of(state, settings).to(device).eval()
+    network = build_from_checkpoint(state, settings).to(device).eval()
     return TrainedModel(run.id, network, settings, int(state["subhead"]), clusters or ClusterNames())
 
 
-def save_model(model: TrainedModel, file: Path) -> None:
-    """Write a model; it is there whole or not at all.
+def save_model(model: TrainedModel, file: Path, *, overwrite: bool = False) -> None:
+    """Write a model to a file, atomically.
+
+    Args:
+        model: the trained network.
+        file: the new file.
+        overwrite: whether an existing file is replaced.
 
     Raises:
-        FileExistsError: there is a file of that name.
-        OSError: it cannot be written.
-        CrlcError: the backbone cannot be made again from a file.
+        FileExistsError: the file exists, and `overwrite` is not set.
+        OSError: the file cannot be written.
+        CrlcError: the backbone cannot be rebuilt from a file alone.
     """
     network, settings = model.network, model.settings
     content: dict[str, Any] = {
@@ -85,81 +95,109 @@ def save_model(model: TrainedModel, file: Path) -> None:
         "version": _VERSION,
         "made_by": f"crlc {__version__}",
         "run": model.run,
-        # Where the first weights lay on this computer is nobody's business; that there were some decides the colours.
-        "settings": replace(settings, weights=Path(settings.weights).name).to_json(),
+        # Only the file name: the folder is private, but the presence of initial weights decides the normalisation.
+        "settings": settings.replace(weights=Path(settings.model.weights).name).to_json(),
         "subhead": model.subhead,
         "names": {int(number): str(name) for number, name in model.clusters.names.items()},
         "merged": {int(gone): int(kept) for gone, kept in model.clusters.merged.items()},
+        "estimator": dict(model.estimator),
         "mean": network.mean.flatten().tolist(),
         "std": network.std.flatten().tolist(),
         "network": {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()},
     }
-    _require_same(network, _network(content, settings), settings.image_size)
-    write_new_file(file, partial(torch.save, content))
+    _require_equal_outputs(network, _build_network(content, settings), settings.data.image_size)
+    (write_file if overwrite else write_new_file)(file, partial(torch.save, content))
 
 
 def load_model(file: Path, device: torch.device) -> TrainedModel:
-    """Read a model that `save_model` wrote; only tensors and plain values are taken from the file.
+    """Load a model that `save_model` wrote; only tensors and plain values are read from the file.
 
     Raises:
-        NotFoundError: it cannot be opened.
-        DamagedError: it is no such file, or from a newer program.
-        UsageError: its backbone is not known to the libraries installed here.
+        NotFoundError: the file cannot be opened.
+        DamagedError: the file is not a model, or a newer version wrote it.
+        UsageError: the installed libraries do not know its backbone.
     """
-    shown = printable(str(file))
+    shown = to_printable(str(file))
+    content = _read_content(file, shown)
+    try:
+        if "format" in content:
+            return _load_early_estimator(content, device)
+        settings = TrainSettings.from_json(content["settings"])
+        clusters = ClusterNames(dict(content["names"]), dict(content["merged"]))
+        network = _build_network(content, settings).to(device).eval()
+        return TrainedModel(
+            str(content["run"]), network, settings, int(content["subhead"]), clusters, content.get("estimator", {})
+        )
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0][:160]
+        raise DamagedError(f"{shown} is damaged: its parts do not fit ({reason}).", advice=_ADVICE) from None
+
+
+def _read_content(file: Path, shown: str) -> dict[str, Any]:
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
-        raise NotFoundError(f"{shown} cannot be opened: {error.strerror}. Check the path and your rights.") from None
-    except Exception:  # a file of another kind makes the reader fail in any way there is
-        raise DamagedError(f"{shown} is not a model of CRLC Studio, or damaged. {_ADVICE}") from None
+        raise NotFoundError(
+            f"{shown} cannot be opened: {error.strerror}.", advice="Check the path and your permissions."
+        ) from None
+    except Exception:  # torch.load raises errors of many types for files of another kind
+        raise DamagedError(f"{shown} is not a model of CRLC Studio, or is damaged.", advice=_ADVICE) from None
+    if isinstance(content, dict) and "format" in content and "parameters" in content:
+        return content
     if not isinstance(content, dict) or content.get("kind") != _KIND:
-        raise DamagedError(f"{shown} is not a model of CRLC Studio. {_ADVICE}")
+        raise DamagedError(f"{shown} is not a model of CRLC Studio.", advice=_ADVICE)
     if content.get("version") != _VERSION:
         raise DamagedError(
-            f"{shown} has format version {content.get('version')!r}; this program knows {_VERSION}. "
-            "Update CRLC Studio, or use the version that made it."
+            f"{shown} has format version {content.get('version')!r}; this program reads version {_VERSION}.",
+            advice="Update CRLC Studio, or use the version that wrote the file.",
         )
-    try:
-        settings = TrainSettings.from_json(content["settings"])
-        clusters = ClusterNames(dict(content["names"]), dict(content["merged"]))
-        network = _network(content, settings).to(device).eval()
-        return TrainedModel(str(content["run"]), network, settings, int(content["subhead"]), clusters)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0][:160]
-        raise DamagedError(f"{shown} is damaged: its parts do not fit ({reason}). {_ADVICE}") from None
+    return content
 
 
-def _network(content: dict[str, Any], settings: TrainSettings) -> CrlcNetwork:
-    """The network of a file's content, made without any other file."""
+def _load_early_estimator(content: dict[str, Any], device: torch.device) -> TrainedModel:
+    """Load a file that `CRLC.save` of version 0.1.0 wrote: a checkpoint without the weights of a frozen backbone."""
+    settings = TrainSettings.from_json(content["settings"])
+    network = build_from_checkpoint(content, settings).to(device).eval()
+    estimator = {name: content[name] for name in ("parameters", "metrics")}
+    return TrainedModel("", network, settings, int(content["subhead"]), estimator=estimator)
+
+
+def _build_network(content: dict[str, Any], settings: TrainSettings) -> CrlcNetwork:
+    """Build the network from the content of a model file alone."""
     state: dict[str, torch.Tensor] = content["network"]
     projection = state.get("projection.components")  # (d, projected)
     dimensions = state["rl_head.first.weight"].shape[1] if projection is None else projection.shape[0]
     projected = None if projection is None else projection.shape[1]
-    with torch.random.fork_rng(devices=[]):  # weights that are overwritten at once must not cost anybody a draw
+    model = settings.model
+    with torch.random.fork_rng(devices=[]):  # the global generator must not advance: all initial weights are replaced
         backbone = Backbone(
-            untrained_backbone(settings.backbone, settings.image_size),
+            build_untrained_backbone(model.backbone, settings.data.image_size),
             dimensions,
             tuple(content["mean"]),
             tuple(content["std"]),
         )
         network = CrlcNetwork(
-            backbone, settings.clusters, settings.subheads, projected=projected, hidden=settings.hidden or None
+            backbone, model.clusters, model.subheads, projected=projected, hidden=model.hidden_width or None
         )
     network.load_state_dict(state)
     return network
 
 
 @torch.no_grad()
-def _require_same(network: CrlcNetwork, again: CrlcNetwork, image_size: int) -> None:
-    """A library may make a backbone otherwise when it has its weights from elsewhere: that must not go unseen."""
+def _require_equal_outputs(network: CrlcNetwork, rebuilt: CrlcNetwork, image_size: int) -> None:
+    """Raise unless both networks give the same probabilities.
+
+    A library may build a different backbone when it does not load the weights itself (another activation or
+    normalisation). The shapes of the weights do not reveal this.
+    """
     images = torch.rand(2, 3, image_size, image_size, generator=torch.Generator().manual_seed(0))
     was_training = network.training
     network.eval()
-    wanted = network(images.to(network.mean)).q.cpu()
+    expected = network(images.to(network.mean)).q.cpu()
     network.train(was_training)
-    if not torch.allclose(wanted, again.eval()(images).q, atol=_TOLERANCE):
+    if not torch.allclose(expected, rebuilt.eval()(images).q, atol=_PROBABILITY_TOLERANCE):
         raise CrlcError(
-            "The backbone of this run gives something else when it is made from a file alone, so the model cannot be "
-            "exported. Assign new images with the run itself."
+            "The backbone of this model gives different probabilities when it is rebuilt from a file alone, so the "
+            "model cannot be exported.",
+            advice="Assign new images with the run itself.",
         )

@@ -1,78 +1,79 @@
-"""From what a person asked for to the settings of a run."""
+"""Planning: turns a training request into the settings of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from crlc.data.augment import suitable_recipe
+from crlc.data.augmentation import choose_recipe
 from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
 from crlc.training.images import TrainingImages
-from crlc.training.presets import AUTO, Circumstances, chosen_method, preset
+from crlc.training.presets import AUTO, MethodChoice, PresetContext, build_preset, choose_method
 from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
 
-_SAMPLED = 64
+_SAMPLE_IMAGES = 64
 _IMAGENET_SIZE = 224
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What a person said; what they left open is none."""
+    """Requested preset, method and settings; `None` where the request leaves the choice open."""
 
     preset: str = "quick"
     method: str = AUTO
     frozen: bool | None = None
     backbone: str | None = None
     weights: str = ""
-    named: Mapping[str, Any] = field(default_factory=dict)
-    """Other settings by name, of the right kind."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Values of other settings by field name."""
 
     assignments: tuple[str, ...] = ()
-    """Other settings as `name=value`."""
+    """Values of other settings as `name=value`."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The settings, and in one line why this method."""
+class RunPlan:
+    """Settings of a run, and the reason for its method."""
 
     settings: TrainSettings
     reason: str
+    """A phrase, such as "as requested"."""
 
 
-def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) -> Plan:
-    """Fit a preset to images and computer, and change in it what was asked for.
+def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) -> RunPlan:
+    """Adapt the requested preset to the images and the computer, and apply the requested settings.
 
     Args:
-        request: what a person said.
-        images: at their usual size.
-        has_gpu: whether there is one.
+        request: preset, method and settings.
+        images: the training images, at the size in which the dataset stores them.
+        has_gpu: whether training uses a GPU.
 
     Raises:
-        UsageError: what was asked for is not known, or cannot be had together.
+        UsageError: a name or value is not known, or values contradict each other.
     """
-    glyphs = suitable_recipe(images.sample(_SAMPLED)) == "glyph"
-    method, reason = _method(request, glyphs=glyphs, image_size=images.size, has_gpu=has_gpu)
-    around = Circumstances(
-        len(images), images.size, glyphs, has_gpu, method, request.frozen, request.backbone, request.weights
+    has_glyphs = choose_recipe(images.sample_pixels(_SAMPLE_IMAGES)) == "glyph"
+    choice = _choose_method(request, has_glyphs=has_glyphs, image_size=images.size, has_gpu=has_gpu)
+    context = PresetContext(
+        len(images), images.size, has_glyphs, has_gpu, choice.method, request.frozen, request.backbone, request.weights
     )
-    settings = preset(request.preset, around)
-    named: dict[str, Any] = {**_input_size(request, settings), **request.named}
+    settings = build_preset(request.preset, context)
+    values: dict[str, Any] = {**_choose_image_size(request, settings), **request.values}
     if request.backbone is not None:
-        named["backbone"] = request.backbone
+        values["backbone"] = request.backbone
     if request.weights:
-        named["weights"] = request.weights
-    if request.frozen is not None and settings.method != "end-to-end":
-        named["frozen"] = request.frozen
-    _require_used(request, settings)
-    settings = replace(settings, **named)
-    return Plan(settings.with_overrides(request.assignments), reason)
+        values["weights"] = request.weights
+    if request.frozen is not None and settings.stages.method != "end-to-end":
+        values["frozen"] = request.frozen
+    _require_effect(request, settings)
+    settings = settings.replace(**values)
+    return RunPlan(settings.with_overrides(request.assignments), choice.reason)
 
 
-def _input_size(request: TrainRequest, settings: TrainSettings) -> dict[str, int]:
-    """The size that a named pretrained backbone is usually fed with, where a run is at liberty to choose."""
-    if request.preset.startswith("paper-") or settings.pairs != NEIGHBOURS:
+def _choose_image_size(request: TrainRequest, settings: TrainSettings) -> dict[str, int]:
+    """Return the image size of a requested pretrained backbone as a setting; empty if the preset decides."""
+    if request.preset.startswith("paper-") or settings.pairing.pairs != NEIGHBOURS:
         return {}
     if request.weights:
         return {"image_size": _IMAGENET_SIZE}
@@ -81,32 +82,35 @@ def _input_size(request: TrainRequest, settings: TrainSettings) -> dict[str, int
     return {"image_size": load_pretrained(request.backbone).image_size}
 
 
-def _require_used(request: TrainRequest, settings: TrainSettings) -> None:
-    """Refuse what was asked for and would do nothing."""
-    if request.method not in (AUTO, settings.method):
-        raise UsageError(f"method={request.method!r} is not allowed: the preset {request.preset} is {settings.method}.")
-    if request.frozen and settings.pairs != NEIGHBOURS:
-        raise UsageError("frozen=True is only for pairs of neighbours: choose --method two-stage.")
-    if "neighbours" in request.named and settings.pairs != NEIGHBOURS:
-        raise UsageError("neighbours are only used by --method two-stage.")
-    if "augment" in request.named and settings.frozen and not settings.finetune_epochs and request.frozen is not False:
+def _require_effect(request: TrainRequest, settings: TrainSettings) -> None:
+    """Raise if a requested value would have no effect with the preset's settings."""
+    method = settings.stages.method
+    if request.method not in (AUTO, method):
+        raise UsageError(f"method={request.method!r} is not allowed with preset={request.preset!r}: it is {method}.")
+    uses_neighbours = settings.pairing.pairs == NEIGHBOURS
+    if request.frozen and not uses_neighbours:
+        raise UsageError(f"frozen=True is not allowed with method={method!r}.", advice="Choose method='two-stage'.")
+    if "neighbours" in request.values and not uses_neighbours:
+        raise UsageError(f"neighbours have no effect with method={method!r}.", advice="Choose method='two-stage'.")
+    stays_frozen = settings.model.frozen and not settings.stages.finetune_epochs and request.frozen is not False
+    if "augment" in request.values and stays_frozen:
         raise UsageError(
-            "augment does nothing while the backbone is frozen: choose --finetune, or --method end-to-end."
+            "augment has no effect while the backbone is frozen.",
+            advice="Fine-tune the backbone (frozen=False), or choose method='end-to-end'.",
         )
 
 
-def _method(request: TrainRequest, *, glyphs: bool, image_size: int, has_gpu: bool) -> tuple[str, str]:
+def _choose_method(request: TrainRequest, *, has_glyphs: bool, image_size: int, has_gpu: bool) -> MethodChoice:
     if request.method == "semi" and not request.preset.startswith("paper-semi"):
-        raise UsageError("method='semi' needs a parent run and labels: give --parent RUN and --labels.")
+        raise UsageError("method='semi' needs a parent run and labels.", parameters=("parent", "labels"))
     if request.preset.startswith("paper-"):
-        return request.method, f"as the preset {request.preset} says"
+        return MethodChoice(request.method, f"as in the preset {request.preset}")
     if request.method != AUTO:
-        return request.method, "as asked for"
+        return MethodChoice(request.method, "as requested")
     if request.frozen is not None or request.weights:
-        return "two-stage", "two stages, as a frozen or given backbone was asked for"
+        return MethodChoice("two-stage", "two stages, as a pretrained backbone is requested")
     if request.backbone is not None:
-        scratch = request.backbone in SCRATCH_NAMES
-        kind = "one trained from scratch" if scratch else "a pretrained one"
-        return "end-to-end" if scratch else "two-stage", f"as the backbone {request.backbone} is {kind}"
-    choice = chosen_method(glyphs=glyphs, image_size=image_size, has_gpu=has_gpu)
-    return choice.method, choice.reason
+        is_scratch = request.backbone in SCRATCH_NAMES
+        kind = "trained from scratch" if is_scratch else "pretrained"
+        return MethodChoice("end-to-end" if is_scratch else "two-stage", f"as {request.backbone} is {kind}")
+    return choose_method(has_glyphs=has_glyphs, image_size=image_size, has_gpu=has_gpu)

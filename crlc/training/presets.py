@@ -1,243 +1,277 @@
-"""Settings by name: three that fit the computer and the data, and the paper's own."""
+"""Presets: three that adapt to the computer and the data, and those of the paper's experiments."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from crlc.errors import UsageError
 from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
 
 AUTO = "auto"
 DEFAULT_CLUSTERS = 10
-DEFAULT_BACKBONE_SIZE = 160
-_TINY_IMAGE = 32
+DEFAULT_BACKBONE_IMAGE_SIZE = 160
+_SMALL_IMAGE_SIZE = 32
+_MAX_QUICK_EPOCHS = 60
+_MIN_QUICK_EPOCHS = 5
 _QUICK_STEPS_ON_CPU = 2_000
-_LEAST_EPOCHS = 5
 _FEW_IMAGES = 10_000
 _HEAD_STEPS = 700
-"""The heads of a frozen backbone are counted in steps: with few images, epochs are short."""
+"""Number of steps that train the heads on a frozen backbone. Steps, because epochs are short with few images."""
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What `quick`, `balanced` and `best` are fitted to."""
+class PresetContext:
+    """Data, computer and options that `quick`, `balanced` and `best` adapt to."""
 
     images: int
     image_size: int
-    glyphs: bool
-    """Small grey images."""
+    has_glyphs: bool
+    """Whether the images are small and grey, like digits."""
 
     has_gpu: bool
     method: str = "end-to-end"
-    """end-to-end or two-stage; `chosen_method` says which for `auto`."""
+    """end-to-end or two-stage; `choose_method` resolves `auto`."""
 
     frozen: bool | None = None
-    """Whether a two-stage run leaves its pretrained backbone as it is; none to decide by the computer."""
+    """Whether a two-stage run freezes its pretrained backbone; `None` to decide by preset and computer."""
 
     backbone: str | None = None
-    """A backbone that a person asked for."""
+    """The requested backbone; `None` for the preset's."""
 
     weights: str = ""
-    """A file with weights for it."""
+    """File with weights for the requested backbone."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A method, and why."""
+class MethodChoice:
+    """A method and the reason for it."""
 
     method: str
     reason: str
 
 
-def chosen_method(*, glyphs: bool, image_size: int, has_gpu: bool) -> Choice:
-    """What `--method auto` means for some images on some computer."""
-    if glyphs:
-        return Choice("end-to-end", f"end to end with a small network, as the images are grey and of {image_size} px")
+def choose_method(*, has_glyphs: bool, image_size: int, has_gpu: bool) -> MethodChoice:
+    """Choose a method for `auto`.
+
+    Args:
+        has_glyphs: whether the images are small and grey, like digits.
+        image_size: side of the images in pixels, for the reason.
+        has_gpu: whether the computer has a GPU.
+    """
+    if has_glyphs:
+        reason = f"end to end with a small network, as the images are grey and of {image_size} px"
+        return MethodChoice("end-to-end", reason)
     if has_gpu:
-        return Choice("two-stage", "two stages on a pretrained backbone, then fine-tuning if the preset has the time")
-    return Choice("two-stage", "two stages on a frozen pretrained backbone, as there is no GPU to train one")
+        reason = "two stages on a pretrained backbone, which the presets balanced and best then fine-tune"
+        return MethodChoice("two-stage", reason)
+    return MethodChoice("two-stage", "two stages on a frozen pretrained backbone, as there is no GPU to train one")
 
 
-def preset(name: str, circumstances: Circumstances) -> TrainSettings:
-    """The settings of that name.
+def build_preset(name: str, context: PresetContext) -> TrainSettings:
+    """Return the settings of a preset.
+
+    Args:
+        name: one of `PRESET_NAMES`.
+        context: data, computer and options; the paper's presets use little of it.
 
     Raises:
-        UsageError: there is no such preset; the nearest is offered.
+        UsageError: there is no such preset (the error suggests the most similar one), or it needs a weights file.
     """
-    if name in _FITTED:
-        return _FITTED[name](circumstances)
-    if name in SUBSETS_OF_IMAGENET:
-        return _subset_of_imagenet(name, circumstances.weights)
-    if name in _PAPER_FORMS:
-        return replace(_PAPER_FORMS[name], image_size=circumstances.image_size, clusters=DEFAULT_CLUSTERS)
-    if name in PAPER:
-        return PAPER[name]
+    if name in _ADAPTIVE_PRESETS:
+        return _ADAPTIVE_PRESETS[name](context)
+    if name in IMAGENET_SUBSETS:
+        return _build_imagenet_subset(name, context.weights)
+    if name in _PAPER_VARIANTS:
+        return _PAPER_VARIANTS[name].replace(image_size=context.image_size, clusters=DEFAULT_CLUSTERS)
+    if name in PAPER_PRESETS:
+        return PAPER_PRESETS[name]
     near = difflib.get_close_matches(name, PRESET_NAMES, n=1)
-    hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(PRESET_NAMES)}."
-    raise UsageError(f"preset={name!r} is not known. {hint}")
+    advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(PRESET_NAMES)}."
+    raise UsageError(f"preset={name!r} is not known.", advice=advice)
 
 
-# ---- fitted to computer and data
+# ---- adapted to the computer and the data
 
 
-def _quick(around: Circumstances) -> TrainSettings:
-    """About a minute on a CPU for a few thousand images; at most 60 epochs end to end."""
-    return _two_stage(around, longer=1) if around.method == "two-stage" else _end_to_end(around, longer=1)
-
-
-def _balanced(around: Circumstances) -> TrainSettings:
-    """Three times as long as `quick`; with a GPU a ResNet-18, or fine-tuning of a pretrained backbone."""
-    if around.method == "two-stage":
-        return _two_stage(around, longer=3)
-    settings = _end_to_end(around, longer=3)
-    return replace(settings, backbone="resnet18") if around.has_gpu else settings
-
-
-def _best(around: Circumstances) -> TrainSettings:
-    """Ten times as long as `quick`; with a GPU the paper's ResNet-34 and batch, or long fine-tuning."""
-    if around.method == "two-stage":
-        return _two_stage(around, longer=10)
-    settings = _end_to_end(around, longer=10)
-    return replace(settings, backbone="resnet34", batch_size=512) if around.has_gpu else settings
-
-
-def _end_to_end(around: Circumstances, longer: int) -> TrainSettings:
-    # Few images give few steps in an epoch: a smaller batch gives more of them for the same work.
-    batch = 128 if around.images < _FEW_IMAGES else 256
-    steps_per_epoch = max(1, around.images // batch)
-    epochs = 60 if around.has_gpu else max(_LEAST_EPOCHS, min(60, _QUICK_STEPS_ON_CPU // steps_per_epoch))
-    return TrainSettings(
-        epochs=epochs * longer,
-        batch_size=batch,
-        backbone="resnet18" if around.has_gpu and around.image_size > _TINY_IMAGE else "small",
-        image_size=around.image_size,
-        feature_weight=1.0 if around.glyphs else 10.0,
+def _build_quick(context: PresetContext) -> TrainSettings:
+    """Return settings for about a minute on a CPU with a few thousand images; at most 60 epochs end to end."""
+    return (
+        _build_two_stage(context, length=1) if context.method == "two-stage" else _build_end_to_end(context, length=1)
     )
 
 
-def _two_stage(around: Circumstances, longer: int) -> TrainSettings:
-    """On a pretrained backbone, unless one from scratch was asked for."""
-    if around.backbone in SCRATCH_NAMES and not around.weights:
-        first = _end_to_end(around, longer)
-        return replace(
-            first,
+def _build_balanced(context: PresetContext) -> TrainSettings:
+    """Return settings three times as long as `quick`; with a GPU, ResNet-18 or a fine-tuned pretrained backbone."""
+    if context.method == "two-stage":
+        return _build_two_stage(context, length=3)
+    settings = _build_end_to_end(context, length=3)
+    return settings.replace(backbone="resnet18") if context.has_gpu else settings
+
+
+def _build_best(context: PresetContext) -> TrainSettings:
+    """Return settings ten times as long as `quick`; with a GPU, the paper's ResNet-34 and batch, or fine-tuning."""
+    if context.method == "two-stage":
+        return _build_two_stage(context, length=10)
+    settings = _build_end_to_end(context, length=10)
+    return settings.replace(backbone="resnet34", batch_size=512) if context.has_gpu else settings
+
+
+def _build_end_to_end(context: PresetContext, length: int) -> TrainSettings:
+    """Return settings for training from scratch, `length` times as long as `quick`."""
+    # Few images give few steps per epoch: a smaller batch gives more of them at the same cost.
+    batch_size = 128 if context.images < _FEW_IMAGES else 256
+    steps_per_epoch = max(1, context.images // batch_size)
+    epochs = _MAX_QUICK_EPOCHS
+    if not context.has_gpu:
+        epochs = max(_MIN_QUICK_EPOCHS, min(_MAX_QUICK_EPOCHS, _QUICK_STEPS_ON_CPU // steps_per_epoch))
+    return TrainSettings().replace(
+        epochs=epochs * length,
+        batch_size=batch_size,
+        backbone="resnet18" if context.has_gpu and context.image_size > _SMALL_IMAGE_SIZE else "small",
+        image_size=context.image_size,
+        feature_weight=1.0 if context.has_glyphs else 10.0,
+    )
+
+
+def _build_two_stage(context: PresetContext, length: int) -> TrainSettings:
+    """Return settings for a pretrained backbone, or for two stages from scratch if the backbone is untrained."""
+    if context.backbone in SCRATCH_NAMES and not context.weights:
+        end_to_end = _build_end_to_end(context, length)
+        return end_to_end.replace(
             method="two-stage",
             pairs=NEIGHBOURS,
-            backbone=str(around.backbone),
-            pretrain_epochs=max(1, 2 * first.epochs // 3),
-            epochs=max(1, first.epochs // 3),
+            backbone=str(context.backbone),
+            pretrain_epochs=max(1, 2 * end_to_end.stages.epochs // 3),
+            epochs=max(1, end_to_end.stages.epochs // 3),
             learning_rate=1e-3,
             schedule="cosine",
             feature_weight=0.0,
         )
-    frozen = FROZEN_HEADS if around.frozen is not False else replace(FROZEN_HEADS, frozen=False, dropout=0.0)
-    batch = min(frozen.batch_size, max(2, around.images))
-    epochs = -(-_HEAD_STEPS * batch // max(1, around.images))
-    backbone = around.backbone or DEFAULT_BACKBONE
-    settings = replace(frozen, epochs=epochs * min(longer, 3), backbone=backbone, weights=around.weights)
-    if not settings.frozen:
-        return replace(settings, learning_rate=1e-4, hidden=0)
-    fine_tunes = around.has_gpu and longer > 1 and around.frozen is None
-    return replace(settings, finetune_epochs=10 * longer) if fine_tunes else settings
+    heads = FROZEN_HEADS if context.frozen is not False else FROZEN_HEADS.replace(frozen=False, feature_dropout=0.0)
+    batch_size = min(heads.data.batch_size, max(2, context.images))
+    epochs = -(-_HEAD_STEPS * batch_size // max(1, context.images))
+    backbone = context.backbone or DEFAULT_BACKBONE
+    settings = heads.replace(epochs=epochs * min(length, 3), backbone=backbone, weights=context.weights)
+    if not settings.model.frozen:
+        return settings.replace(learning_rate=1e-4, hidden_width=0)
+    is_fine_tuned = context.has_gpu and length > 1 and context.frozen is None
+    return settings.replace(finetune_epochs=10 * length) if is_fine_tuned else settings
 
 
-FROZEN_HEADS = TrainSettings(
+FROZEN_HEADS = TrainSettings().replace(
     method="two-stage",
     pairs=NEIGHBOURS,
     frozen=True,
     backbone=DEFAULT_BACKBONE,
-    image_size=DEFAULT_BACKBONE_SIZE,
+    image_size=DEFAULT_BACKBONE_IMAGE_SIZE,
     batch_size=256,
-    hidden=256,
-    dropout=0.2,
+    hidden_width=256,
+    feature_dropout=0.2,
     neighbours=20,
     entropy_weight=2.0,
     subheads=14,
-    uneven_subheads=4,
+    unbalanced_subheads=4,
+    unbalanced_entropy_weight=-0.25,
     feature_weight=1.0,
     learning_rate=1e-3,
     schedule="cosine",
     weight_decay=1e-2,
 )
-_FITTED: dict[str, Callable[[Circumstances], TrainSettings]] = {"quick": _quick, "balanced": _balanced, "best": _best}
+"""Heads on the cached features of the frozen default backbone: photographs on a computer without a GPU."""
 
-# ---- the paper's
+_ADAPTIVE_PRESETS: dict[str, Callable[[PresetContext], TrainSettings]] = {
+    "quick": _build_quick,
+    "balanced": _build_balanced,
+    "best": _build_best,
+}
 
-_END_TO_END = TrainSettings(
+# ---- the paper's experiments
+
+_END_TO_END = TrainSettings().replace(
     epochs=2000,
     batch_size=512,
     backbone="resnet34",
     augment="photo",
-    optimiser="sgd",
+    optimizer="sgd",
     learning_rate=0.1,
     schedule="constant",
     entropy_weight=1.0,
     feature_weight=10.0,
 )
-_TWO_STAGE = replace(
-    _END_TO_END,
+"""End-to-end training, as in Table 1: L_CRLC (Eq. 11) with λ1 = 1 and λ2 = 10."""
+
+_TWO_STAGE = _END_TO_END.replace(
     method="two-stage",
     pairs=NEIGHBOURS,
     backbone="resnet18",
     pretrain_epochs=500,
-    pretrain_optimiser="sgd",
+    pretrain_optimizer="sgd",
     pretrain_learning_rate=0.4,
     epochs=200,
-    optimiser="adamw",
+    optimizer="adamw",
     learning_rate=1e-4,
     weight_decay=1e-4,
     neighbours=50,
     feature_weight=0.0,
 )
-_SEMI = replace(
-    _END_TO_END,
+"""SimCLR pretraining, then clustering with neighbour pairs: the two-stage experiments on CIFAR10/20 and STL10.
+The second stage of the paper uses Adam; AdamW decouples the weight decay."""
+
+_SEMI = _END_TO_END.replace(
     method="semi",
     feature_weight=5.0,
     label_weight=1.0,
-    labelled_batch=64,
+    labelled_batch_size=64,
     schedule="cosine",
-    last_share=0.01,
+    final_rate_fraction=0.01,
     image_size=32,
 )
-SUBSETS_OF_IMAGENET = {"paper-imagenet50": 50, "paper-imagenet100": 100, "paper-imagenet200": 200}
-"""Presets that want a file with MoCo's weights, and their numbers of clusters."""
+"""CRLC-semi (Eq. 12), as in Table 8, with the cosine learning rate of A.13."""
+
+IMAGENET_SUBSETS = {"paper-imagenet50": 50, "paper-imagenet100": 100, "paper-imagenet200": 200}
+"""Number of clusters by preset: the two-stage experiments on ImageNet subsets. They need a file with MoCo weights."""
 
 
-def _subset_of_imagenet(name: str, weights: str) -> TrainSettings:
-    """Only the C-head, on the vectors of MoCo's frozen ResNet-50 as they are."""
+def _build_imagenet_subset(name: str, weights: str) -> TrainSettings:
+    """Return settings that train the C-head alone, on the features of MoCo's frozen ResNet-50 without PCA."""
     if not weights:
-        raise UsageError(f"preset={name!r} needs --weights FILE: a ResNet-50 that MoCo trained on ImageNet.")
-    return replace(
-        _TWO_STAGE,
+        raise UsageError(
+            f"preset={name!r} needs a weights file: a ResNet-50 that MoCo trained on ImageNet.", parameters=("weights",)
+        )
+    return _TWO_STAGE.replace(
         backbone="resnet50",
         weights=weights,
         frozen=True,
         image_size=224,
-        components=0,
+        pca_components=0,
         pretrain_epochs=0,
-        optimiser="sgd",
+        optimizer="sgd",
         learning_rate=5.0,
         weight_decay=0.0,
-        clusters=SUBSETS_OF_IMAGENET[name],
+        clusters=IMAGENET_SUBSETS[name],
     )
 
 
-_PAPER_FORMS: dict[str, TrainSettings] = {
-    "paper-c-head-only": replace(_END_TO_END, feature_weight=0.0),
-    "paper-memory-bank": replace(_END_TO_END, implementation="memory-bank"),
+_PAPER_VARIANTS: dict[str, TrainSettings] = {
+    "paper-c-head-only": _END_TO_END.replace(feature_weight=0.0),  # "C-head only" in Table 1
+    "paper-memory-bank": _END_TO_END.replace(implementation="memory-bank"),  # MemoryBank form, A.10.2
 }
-PAPER: dict[str, TrainSettings] = {
-    "paper-cifar10": replace(_END_TO_END, clusters=10, image_size=32),
-    "paper-cifar20": replace(_END_TO_END, clusters=20, image_size=32),
-    "paper-stl10": replace(_END_TO_END, clusters=10, image_size=96),
-    "paper-imagenet10": replace(_END_TO_END, clusters=10, image_size=224, epochs=500, augment="photo-blur"),
-    "paper-imagenet-dogs": replace(_END_TO_END, clusters=15, image_size=224, epochs=500, augment="photo-blur"),
-    "paper-two-stage-cifar10": replace(_TWO_STAGE, clusters=10, image_size=32),
-    "paper-two-stage-cifar20": replace(_TWO_STAGE, clusters=20, image_size=32),
-    "paper-two-stage-stl10": replace(_TWO_STAGE, clusters=10, image_size=96),
-    "paper-semi-cifar10": replace(_SEMI, clusters=10, epochs=2000),
-    "paper-semi-cifar100": replace(_SEMI, clusters=100, epochs=1000),
+"""Variants of end-to-end training, for any dataset at its own image size."""
+
+PAPER_PRESETS: dict[str, TrainSettings] = {
+    "paper-cifar10": _END_TO_END.replace(clusters=10, image_size=32),
+    "paper-cifar20": _END_TO_END.replace(clusters=20, image_size=32),
+    "paper-stl10": _END_TO_END.replace(clusters=10, image_size=96),
+    "paper-imagenet10": _END_TO_END.replace(clusters=10, image_size=224, epochs=500, augment="photo-blur"),
+    "paper-imagenet-dogs": _END_TO_END.replace(clusters=15, image_size=224, epochs=500, augment="photo-blur"),
+    "paper-two-stage-cifar10": _TWO_STAGE.replace(clusters=10, image_size=32),
+    "paper-two-stage-cifar20": _TWO_STAGE.replace(clusters=20, image_size=32),
+    "paper-two-stage-stl10": _TWO_STAGE.replace(clusters=10, image_size=96),
+    "paper-semi-cifar10": _SEMI.replace(clusters=10, epochs=2000),
+    "paper-semi-cifar100": _SEMI.replace(clusters=100, epochs=1000),
 }
-PRESET_NAMES = (*_FITTED, *PAPER, *SUBSETS_OF_IMAGENET, *_PAPER_FORMS)
+"""Settings of the paper's experiments, by the dataset they were made on."""
+
+PRESET_NAMES = (*_ADAPTIVE_PRESETS, *PAPER_PRESETS, *IMAGENET_SUBSETS, *_PAPER_VARIANTS)

@@ -1,118 +1,132 @@
-"""CRLC-semi, Eq. 12: a run that goes on from a parent with what a person said of some images.
+"""CRLC-semi (Eq. 12): settings, targets and initial weights of a run that starts from a parent run and labels.
 
-Names are matched to the outputs of each subhead, and the outputs put in the same order in all of them; so one
-target fits every subhead. The speaking subhead keeps its numbers: cluster 3 of the parent is cluster 3 of the child.
+Names are matched to the outputs of the selected subhead, and the outputs of the other subheads are permuted to agree
+with it, so that one target fits every subhead. The selected subhead is not permuted: cluster 3 of the parent is
+cluster 3 of the child.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.analysis.agreement import contingency
-from crlc.analysis.name_matching import matched_names
-from crlc.model.heads import initialise
-from crlc.training.batches import LabelledImages
-from crlc.training.randomness import generator_for
+from crlc.analysis.class_metrics import compute_contingency
+from crlc.analysis.label_matching import match_names_to_clusters
+from crlc.annotations.label_set import LabelSet
+from crlc.model.heads import initialize_weights
+from crlc.training.batches import LabelTargets
+from crlc.training.randomness import make_generator
 from crlc.training.settings import TrainSettings
 
-_SEMI_SHARE = 4
-"""A semi-supervised run takes a quarter of its parent's epochs: it does not begin from nothing."""
+_PARENT_EPOCHS_PER_EPOCH = 4
+"""A run that trains the backbone of a parent further has a quarter of the parent's epochs."""
 
-_LEAST_STEPS = 150
-_NAMED = 1000.0
-"""A labelled image counts more than any number of images that only overlap."""
+_PSEUDO_LABEL_WEIGHT = 10.0
+
+_MIN_STEPS = 150
+_LEARNING_RATE_DIVISOR = 3
+_LABEL_WEIGHT = 1000.0
+"""Weight of a labelled image in the alignment of subheads; all unlabelled images together have weight 1."""
 
 
 @dataclass(frozen=True)
 class NamedOutputs:
-    """Which output stands for which name."""
+    """Outputs of the C-head by the name of the label that each represents."""
 
     names: tuple[str, ...]
     outputs: NDArray[np.int64]
     """The output of each name, (names,)."""
 
-    orders: NDArray[np.int64]
-    """For each subhead, which of its outputs comes to stand where, (S, C)."""
+    permutations: NDArray[np.int64]
+    """For each subhead, the old index of every output in the new order, (S, C)."""
 
-    far: tuple[str, ...]
-    """Names none of whose labelled images lies in the cluster that was matched to them."""
+    unsupported: tuple[str, ...]
+    """Names whose matched cluster contains none of their labelled images."""
 
     @property
     def clusters(self) -> int:
-        """C, with the outputs that had to be added."""
-        return int(self.orders.shape[1])
+        """Number of clusters C, including outputs that are added for further names."""
+        return int(self.permutations.shape[1])
 
-    def by_output(self) -> dict[int, str]:
-        """The name of each output that has one."""
+    def get_names_by_output(self) -> dict[int, str]:
+        """Return the name of each output that has one."""
         return dict(zip(self.outputs.tolist(), self.names, strict=True))
 
 
-def match_names(
+def match_names_to_outputs(
     q: NDArray[np.float32],
     by_subhead: NDArray[np.int32],
-    speaking: int,
-    labelled: NDArray[np.int64],
+    selected: int,
+    positions: NDArray[np.int64],
     names: list[str],
 ) -> NamedOutputs:
-    """Match names to outputs, as many labelled images as possible in the cluster of their name.
+    """Match names to outputs so that as many labelled images as possible are in the cluster of their name.
 
     Args:
-        q: probabilities of the speaking subhead for all images of the parent, (N, C).
-        by_subhead: the cluster that each subhead gives each image, (N, S).
-        speaking: which subhead speaks.
-        labelled: positions of the labelled images, (L,).
-        names: what a person said of each of them.
+        q: probabilities of the selected subhead for all images of the parent, (N, C).
+        by_subhead: cluster of each image by each subhead, (N, S).
+        selected: index of the selected subhead.
+        positions: positions of the labelled images, (L,).
+        names: label of each labelled image, (L,).
     """
-    matched = matched_names(q[labelled], by_subhead[labelled, speaking].astype(np.int64), names)
+    matched = match_names_to_clusters(q[positions], by_subhead[positions, selected].astype(np.int64), names)
     outputs = matched.clusters
     targets = outputs[np.searchsorted(np.array(matched.names, object), np.array(names, object))]
     clusters = max(q.shape[1], len(matched.names))
     orders = [
         np.arange(clusters)
-        if subhead == speaking
-        else _aligned(by_subhead, subhead, speaking, clusters, labelled, targets)
+        if subhead == selected
+        else _align_subhead(by_subhead, subhead, selected, clusters, positions, targets)
         for subhead in range(by_subhead.shape[1])
     ]
-    return NamedOutputs(matched.names, outputs, np.stack(orders), matched.far)
+    return NamedOutputs(matched.names, outputs, np.stack(orders), matched.unsupported)
 
 
-def _aligned(
+def _align_subhead(
     by_subhead: NDArray[np.int32],
     subhead: int,
-    speaking: int,
+    selected: int,
     clusters: int,
-    labelled: NDArray[np.int64],
+    positions: NDArray[np.int64],
     targets: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Which output of a subhead is what each output of the speaking one is: labels first, then what they share."""
+    """Return the permutation that aligns a subhead's clusters with those of the selected subhead.
+
+    Labelled images decide first, then the number of images that two clusters share.
+    """
     from scipy.optimize import linear_sum_assignment
 
     score = np.zeros((clusters, clusters))
-    shared = contingency(by_subhead[:, speaking], by_subhead[:, subhead])
+    shared = compute_contingency(by_subhead[:, selected], by_subhead[:, subhead])
     score[: shared.shape[0], : shared.shape[1]] = shared / len(by_subhead)
-    np.add.at(score, (targets, by_subhead[labelled, subhead]), _NAMED)
+    np.add.at(score, (targets, by_subhead[positions, subhead]), _LABEL_WEIGHT)
     _, order = linear_sum_assignment(score, maximize=True)
     return np.asarray(order, np.int64)
 
 
-def first_weights(parent: dict[str, Tensor], named: NamedOutputs, seed: int) -> dict[str, Tensor]:
-    """A parent's weights with its outputs in their new order, and new outputs for names too many."""
+def build_initial_weights(parent: dict[str, Tensor], named: NamedOutputs, seed: int) -> dict[str, Tensor]:
+    """Return the parent's weights with permuted outputs, and new outputs for names beyond the parent's clusters.
+
+    Args:
+        parent: state of the parent's network.
+        named: the permutations and the new number of clusters.
+        seed: seed of the weights of new outputs.
+    """
     weight, bias = parent["c_head.second_weight"], parent["c_head.second_bias"]
     subheads, width, clusters = weight.shape
     added = named.clusters - clusters
     if added:
         fresh = torch.empty(subheads, width, added)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(generator_for(seed, "added outputs").initial_seed())
-            initialise(fresh, width)
+            torch.manual_seed(make_generator(seed, "added outputs").initial_seed())
+            initialize_weights(fresh, width)
         weight = torch.cat([weight, fresh.to(weight)], dim=2)
         bias = torch.cat([bias, bias.new_zeros(subheads, 1, added)], dim=2)
-    orders = torch.from_numpy(named.orders).to(weight.device)[:, None, :]
+    orders = torch.from_numpy(named.permutations).to(weight.device)[:, None, :]
     return {
         **parent,
         "c_head.second_weight": weight.gather(2, orders.expand(-1, width, -1)),
@@ -120,27 +134,58 @@ def first_weights(parent: dict[str, Tensor], named: NamedOutputs, seed: int) -> 
     }
 
 
-def labelled_images(positions: NDArray[np.int64], names: list[str], named: NamedOutputs) -> LabelledImages:
-    """What the trainer wants to know of labels."""
-    output = {name: number for number, name in named.by_output().items()}
-    return LabelledImages(positions, np.array([output[name] for name in names], np.int64))
+def make_label_targets(labels: LabelSet, ids: NDArray[np.int64], named: NamedOutputs) -> LabelTargets:
+    """Return the training targets of labels.
+
+    Args:
+        labels: labels of training images.
+        ids: ids of all training images, ascending.
+        named: the output of each name.
+    """
+    output = {name: number for number, name in named.get_names_by_output().items()}
+    by_code = np.array([output[name] for name in labels.names], np.int64)
+    return LabelTargets(labels.find_positions(ids), by_code[labels.codes])
 
 
-def semi_settings(parent: TrainSettings, clusters: int, images: int) -> TrainSettings:
-    """The settings of a run that goes on from a parent's: gently and for a shorter time, once."""
-    if parent.method == "semi":
-        return replace(parent, clusters=clusters)
-    steps_per_epoch = max(1, images // min(parent.batch_size, images))
-    epochs = max(parent.epochs // _SEMI_SHARE, -(-_LEAST_STEPS // steps_per_epoch))
-    return replace(
-        parent,
+def build_semi_settings(parent: TrainSettings, clusters: int, images: int) -> TrainSettings:
+    """Return settings that continue a parent's training with labels.
+
+    On a frozen backbone, the heads are trained for as long as the parent's, with pseudo-labels and without the entropy
+    term: labels keep the clusters apart, and need not be of equal size. Other runs have fewer epochs and a lower
+    learning rate than their parent. The child of a semi-supervised run keeps its parent's epochs and learning rate, so
+    that they do not shrink in every round.
+
+    Args:
+        parent: settings of the parent run.
+        clusters: number of clusters, including those added for further names.
+        images: number of training images.
+    """
+    if parent.stages.method == "semi":
+        return parent.replace(clusters=clusters)
+    if parent.model.frozen and not parent.stages.finetune_epochs:
+        return parent.replace(
+            method="semi",
+            clusters=clusters,
+            schedule="cosine",
+            warmup_epochs=0.0,
+            entropy_weight=0.0,
+            unbalanced_subheads=0,
+            pseudo_label_weight=_PSEUDO_LABEL_WEIGHT,
+        )
+    steps_per_epoch = max(1, images // min(parent.data.batch_size, images))
+    epochs = max(parent.stages.epochs // _PARENT_EPOCHS_PER_EPOCH, -(-_MIN_STEPS // steps_per_epoch))
+    is_fine_tuned = parent.stages.finetune_epochs > 0
+    learning_rate = parent.optimization.learning_rate / _LEARNING_RATE_DIVISOR
+    if is_fine_tuned:
+        learning_rate = parent.stages.finetune_learning_rate
+    return parent.replace(
         method="semi",
         clusters=clusters,
         epochs=epochs,
-        frozen=parent.frozen and not parent.finetune_epochs,
+        frozen=False,
         pretrain_epochs=0,
         finetune_epochs=0,
-        learning_rate=parent.finetune_learning_rate if parent.finetune_epochs else parent.learning_rate / 3,
+        learning_rate=learning_rate,
         schedule="cosine",
         warmup_epochs=0.0,
     )

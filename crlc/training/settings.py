@@ -1,13 +1,18 @@
-"""Everything that decides a run, in one frozen dataclass: each field with its meaning and the paper's value."""
+"""Settings of a run: a frozen dataclass of groups; each field has a range, a description and the paper's value.
+
+Field names are unique across the groups, so that the name alone is enough on a command line and in files.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from crlc.errors import UsageError
+from crlc.validation import FieldInfo, Validated, choice, describe_fields, get_fields, number, text
 
 IMPLEMENTATIONS = ("simclr", "memory-bank")
 CRITIC_NAMES = ("log-dot", "dot", "neg-l2", "neg-js")
@@ -16,279 +21,346 @@ PAIRS = (VIEWS, NEIGHBOURS) = ("views", "neighbours")
 SCRATCH_NAMES = ("small", "resnet18", "resnet34", "resnet50")
 DEFAULT_BACKBONE = "default"
 AUGMENTATIONS = ("auto", "photo", "photo-blur", "glyph", "none")
-OPTIMISERS = ("sgd", "adamw")
+OPTIMIZERS = ("sgd", "adamw")
 SCHEDULES = ("constant", "cosine", "cooldown")
 
 
 @dataclass(frozen=True)
-class TrainSettings:
-    """How a run is trained."""
+class ModelSettings(Validated):
+    """The network: number of clusters, backbone and heads."""
 
-    clusters: int = 10
+    clusters: int = number(10, 2, 100_000)
     """Number of clusters C, at least 2."""
 
-    method: str = "end-to-end"
-    """end-to-end; two-stage (representation first, then clusters of neighbours); semi (with labels, from a parent)."""
+    subheads: int = number(10, 1, 1000)
+    """Number of C-subheads; the clustering loss is their mean. Paper: 10."""
 
-    epochs: int = 60
-    """Times that every image is seen. Paper: 2000; 500 on ImageNet10 and ImageNet-Dogs; 200 in the second stage."""
-
-    batch_size: int = 256
-    """Images in a step; shrunk to the number of images if there are fewer. Paper: 512."""
-
-    backbone: str = "small"
+    backbone: str = text("small", suggestions=(*SCRATCH_NAMES, DEFAULT_BACKBONE))
     """small, resnet18, resnet34, resnet50; pretrained: default, torchvision/NAME, timm/NAME. Paper: resnet34."""
 
-    weights: str = ""
-    """A file with weights for a ResNet (torchvision, timm or MoCo); empty for none. Paper: MoCo on ImageNet50+."""
+    weights: str = text("")
+    """File with weights for a ResNet (torchvision, timm or MoCo); empty for none. Paper: MoCo on ImageNet50+."""
 
     frozen: bool = False
-    """Whether the backbone stays as it is: its vectors are then computed once and kept. Paper: on ImageNet50+."""
+    """Whether the backbone stays untrained; its features are then computed once and cached. Paper: on ImageNet50+."""
 
-    components: int = 256
-    """Principal components of a frozen backbone's vectors that the heads get (fewer if there are fewer images);
-    0 for the vectors as they are. Paper: as they are."""
+    pca_components: int = number(256, 0, 100_000, json_name="components")
+    """Principal components of a frozen backbone's features that the heads receive, fewer if there are fewer images;
+    0 for the features without PCA. Paper: without PCA."""
 
-    hidden: int = 0
-    """Width of the heads' hidden layers; 0 for that of their input. Paper: that of their input."""
+    hidden_width: int = number(0, 0, 100_000, json_name="hidden")
+    """Width of the heads' hidden layers; 0 for the width of their input. Paper: the width of their input."""
 
-    dropout: float = 0.0
-    """Share of a frozen backbone's components that a view leaves out. Paper: none."""
 
-    pairs: str = "views"
-    """What a positive pair is: two views of an image, or an image and one of its neighbours. Paper: by the stage."""
+@dataclass(frozen=True)
+class PairSettings(Validated):
+    """Positive pairs and negatives of both contrastive losses."""
 
-    neighbours: int = 20
-    """Nearest images K of which one makes the positive pair in the second stage. Paper: 50."""
+    pairs: str = choice(VIEWS, PAIRS)
+    """Positive pairs: two views of an image, or views of an image and one of its neighbours. Paper: views end to end,
+    neighbours in the second of two stages."""
 
-    pretrain_epochs: int = 0
+    neighbours: int = number(20, 1, 10_000)
+    """Number K of nearest images from which the neighbour of a positive pair is drawn. Paper: 50."""
+
+    implementation: str = choice("simclr", IMPLEMENTATIONS)
+    """simclr (two views, negatives from the batch) or memory-bank (one view, negatives from a bank, Eq. 10)."""
+
+    bank_negatives: int = number(4096, 1, 10_000_000)
+    """Number M of negatives drawn from the memory bank. Paper: 4096."""
+
+    bank_momentum: float = number(0.5, 0.0, 0.9999)
+    """Weight α of the old value when a row of the memory bank is updated (Eq. 10). Paper: 0.5."""
+
+
+@dataclass(frozen=True)
+class ClusteringLossSettings(Validated):
+    """The loss of the C-head: probability contrastive loss (Eq. 9), entropy and labels (Eq. 12)."""
+
+    clustering_weight: float = number(1.0, 0.0, 1000.0)
+    """Weight of the C-head's loss; 0 trains the RL-head alone, for comparison. Paper: 1."""
+
+    critic: str = choice("log-dot", CRITIC_NAMES)
+    """Critic that compares two probability vectors: log-dot, dot, neg-l2 or neg-js. Paper: log-dot."""
+
+    smoothing: float = number(0.01, 0.0, 0.5)
+    """Weight γ of the uniform distribution that is mixed into the probabilities before the critic. Paper: 0.01."""
+
+    entropy_weight: float = number(1.0, -0.9, 1000.0)
+    """Weight λ1 of the entropy of the mean probabilities. Paper: 1; authors' code: 2. L_PC itself favours clusters of
+    equal size, with weight 1: lower λ1 for unbalanced data, even below 0. At -1 nothing would prevent a single
+    cluster."""
+
+    unbalanced_subheads: int = number(0, 0, 1000, json_name="uneven_subheads")
+    """Number of subheads, at most half of them, trained with another λ1 to find clusters of different sizes; one of
+    them is selected only if its neighbour information is clearly higher. Only for pairs of neighbours. Paper: 0."""
+
+    unbalanced_entropy_weight: float = number(0.0, -0.9, 1000.0)
+    """λ1 of the unbalanced subheads. Below 0 they no longer favour clusters of equal size, as L_PC itself does."""
+
+    label_weight: float = number(1.0, 0.0, 1000.0)
+    """Weight λ3 of the cross-entropy on labelled images in CRLC-semi (Eq. 12). Paper: 1."""
+
+    pseudo_label_weight: float = number(0.0, 0.0, 1000.0)
+    """Weight of the cross-entropy on pseudo-labels of all images, relative to λ3. Only for CRLC-semi on a frozen
+    backbone. Paper: 0."""
+
+
+@dataclass(frozen=True)
+class FeatureLossSettings(Validated):
+    """The loss of the RL-head: feature contrastive loss (Eq. 5)."""
+
+    feature_weight: float = number(10.0, 0.0, 1000.0)
+    """Weight λ2 of the feature contrastive loss; 0 trains the C-head alone. Paper: 10."""
+
+    temperature: float = number(0.1, 0.001, 100.0)
+    """Temperature τ of the feature critic (Eq. 4). Paper: 0.1."""
+
+
+@dataclass(frozen=True)
+class StageSettings(Validated):
+    """The training method, and the length and learning rate of its stages."""
+
+    method: str = choice("end-to-end", METHODS)
+    """end-to-end; two-stage (representation first, then clusters of neighbours); semi (a parent run and labels)."""
+
+    epochs: int = number(60, 1, 1_000_000)
+    """Number of passes over the images. Paper: 2000; 500 on ImageNet10 and ImageNet-Dogs; 200 in the second stage."""
+
+    pretrain_epochs: int = number(0, 0, 1_000_000)
     """Epochs of the first stage, L_FC alone; 0 for none, as with pretrained weights. Paper: 500."""
 
-    pretrain_optimiser: str = "adamw"
-    """sgd or adamw, in the first stage. Paper: sgd."""
+    pretrain_optimizer: str = choice("adamw", OPTIMIZERS, json_name="pretrain_optimiser")
+    """Optimizer of the first stage, sgd or adamw. Paper: sgd."""
 
-    pretrain_learning_rate: float = 3e-3
-    """Highest learning rate of the first stage, falling along a cosine. Paper: 0.4 with sgd."""
+    pretrain_learning_rate: float = number(3e-3, 0.0, 100.0)
+    """Highest learning rate of the first stage, which follows a cosine. Paper: 0.4 with sgd."""
 
-    finetune_epochs: int = 0
-    """Epochs in which a frozen backbone is trained too, after its heads; 0 for none. Paper: none."""
+    finetune_epochs: int = number(0, 0, 1_000_000)
+    """Epochs in which a frozen backbone is trained after its heads; 0 for none. Paper: none."""
 
-    finetune_learning_rate: float = 1e-4
-    """Learning rate of those epochs."""
+    finetune_learning_rate: float = number(1e-4, 0.0, 100.0)
+    """Highest learning rate of fine-tuning, which follows a cosine."""
 
-    image_size: int = 32
-    """Side of the images in pixels. Paper: 32 for CIFAR, 96 for STL10."""
 
-    subheads: int = 10
-    """Number of C-subheads; the loss is their mean. Paper: 10."""
+@dataclass(frozen=True)
+class OptimizationSettings(Validated):
+    """The optimizer and its learning rate schedule."""
 
-    implementation: str = "simclr"
-    """simclr (two views, contrasted in the batch) or memory-bank (one view, contrasted with a bank)."""
-
-    critic: str = "log-dot"
-    """How probabilities are compared: log-dot, dot, neg-l2 or neg-js. Paper: log-dot."""
-
-    smoothing: float = 0.01
-    """Share of the uniform that is mixed into probabilities, γ. Paper: 0.01."""
-
-    temperature: float = 0.1
-    """Temperature of the feature critic, τ. Paper: 0.1."""
-
-    entropy_weight: float = 1.0
-    """Weight of the entropy of the mean probabilities, λ1. Paper: 1. L_PC likes even clusters by itself, with weight
-    one: lower λ1 for uneven data, even below zero; at -1 nothing would be left against a single cluster."""
-
-    uneven_subheads: int = 0
-    """How many of the subheads, at most half, are trained with λ1 = 0, to find groups of uneven size; one of them
-    speaks only if neighbours confirm its clusters clearly better. For pairs of neighbours. Paper: none."""
-
-    feature_weight: float = 10.0
-    """Weight of the feature contrastive loss, λ2; 0 trains the C-head only. Paper: 10."""
-
-    label_weight: float = 1.0
-    """Weight of the cross-entropy on labelled images, λ3, in CRLC-semi. Paper: 1."""
-
-    labelled_batch: int = 64
-    """Labelled images in every step of CRLC-semi, repeated when there are fewer. Paper: 64."""
-
-    clustering_weight: float = 1.0
-    """Weight of the C-head's loss; 0 trains the RL-head alone, to compare with. Paper: 1."""
-
-    bank_negatives: int = 4096
-    """Rows drawn from the bank to contrast with, M. Paper: 4096."""
-
-    bank_momentum: float = 0.5
-    """Share of a row of the bank that stays at an update, α. Paper: 0.5."""
-
-    augment: str = "auto"
-    """Views: photo (crop, flip, colour), photo-blur, glyph (turn, shear, zoom), none, or auto by the images."""
-
-    optimiser: str = "adamw"
+    optimizer: str = choice("adamw", OPTIMIZERS, json_name="optimiser")
     """sgd or adamw. Paper: sgd."""
 
-    learning_rate: float = 3e-3
+    learning_rate: float = number(3e-3, 0.0, 100.0)
     """Highest learning rate. Paper: 0.1 with sgd."""
 
-    schedule: str = "constant"
-    """constant, cosine (to the last share), or cooldown (to 0 in the last fifth). Paper: constant; cosine in semi."""
+    schedule: str = choice("constant", SCHEDULES)
+    """constant, cosine (down to the final fraction), or cooldown (linearly to 0 in the last fifth). Paper: constant;
+    cosine in CRLC-semi."""
 
-    last_share: float = 0.0
-    """Share of the highest learning rate at which a cosine ends. Paper: 0.01 in semi."""
+    final_rate_fraction: float = number(0.0, 0.0, 1.0, json_name="last_share")
+    """Fraction of the highest learning rate at which a cosine ends. Paper: 0.01 in CRLC-semi."""
 
-    warmup_epochs: float = 0.0
-    """Epochs over which the learning rate rises from zero. Paper: 0."""
+    warmup_epochs: float = number(0.0, 0.0, 1_000_000.0)
+    """Epochs over which the learning rate rises linearly from zero. Paper: 0."""
 
-    momentum: float = 0.9
+    momentum: float = number(0.9, 0.0, 0.9999)
     """Momentum of sgd. Paper: 0.9, no Nesterov."""
 
-    weight_decay: float = 5e-4
-    """Weight decay, not on biases and norms. Paper: 5e-4."""
+    weight_decay: float = number(5e-4, 0.0, 10.0)
+    """Weight decay, not on biases and norms (authors' code). Paper: 5e-4."""
 
-    clip_norm: float = 0.0
-    """Largest norm of the gradient; 0 for no limit. Paper: none."""
+    clip_norm: float = number(0.0, 0.0, 1_000_000.0)
+    """Maximum gradient norm (gradient clipping); 0 for no limit. Paper: no limit."""
 
-    seed: int = 0
-    """Fixes weights, order, views and draws."""
 
-    log_steps: int = 10
-    """Steps between two lines of metrics within an epoch."""
+@dataclass(frozen=True)
+class DataSettings(Validated):
+    """Image size, batch sizes and augmentation."""
 
-    evaluations: int = 20
-    """How often, over the whole run, clusters are looked at and an intermediate result is written."""
+    image_size: int = number(32, 8, 1024)
+    """Side of the images in pixels. Paper: 32 for CIFAR, 96 for STL10."""
 
-    checkpoint_seconds: float = 30.0
+    batch_size: int = number(256, 2, 1_000_000)
+    """Images per step; at most the number of images. Paper: 512."""
+
+    labelled_batch_size: int = number(64, 1, 1_000_000, json_name="labelled_batch")
+    """Labelled images per step of CRLC-semi, repeated when there are fewer. Paper: 64."""
+
+    augment: str = choice("auto", AUGMENTATIONS)
+    """Augmentation: photo (crop, flip, colour), photo-blur, glyph (rotation, shear, scale), none, or auto to choose
+    by the images."""
+
+    feature_dropout: float = number(0.0, 0.0, 0.9, json_name="dropout")
+    """Fraction of a frozen backbone's components that each view drops. Paper: 0."""
+
+
+@dataclass(frozen=True)
+class RunSettings(Validated):
+    """Random seed, and how often a run is logged, evaluated and saved."""
+
+    seed: int = number(0, 0, 2**62)
+    """Seed of initial weights, order, views and negatives."""
+
+    log_steps: int = number(10, 1, 1_000_000)
+    """Number of steps between two step records of the metrics log."""
+
+    evaluations: int = number(20, 1, 1_000_000)
+    """Number of evaluations during the run, each with an intermediate result."""
+
+    checkpoint_seconds: float = number(30.0, 0.0, 1_000_000.0)
     """Seconds between checkpoints; one more is written at the end."""
 
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """Settings of a run, in groups."""
+
+    model: ModelSettings = ModelSettings()
+    pairing: PairSettings = PairSettings()
+    clustering_loss: ClusteringLossSettings = ClusteringLossSettings()
+    feature_loss: FeatureLossSettings = FeatureLossSettings()
+    stages: StageSettings = StageSettings()
+    optimization: OptimizationSettings = OptimizationSettings()
+    data: DataSettings = DataSettings()
+    run: RunSettings = RunSettings()
+
     def __post_init__(self) -> None:
-        """Check every field.
+        """Check that the groups are consistent; each group has checked its own fields.
 
         Raises:
-            UsageError: naming the field, its value and what is allowed.
+            UsageError: naming the inconsistent fields.
         """
-        for name, kind in get_type_hints(type(self)).items():
-            value = getattr(self, name)
-            if not isinstance(value, int if kind is int else (kind, int) if kind is float else kind) or (
-                isinstance(value, bool) and kind is not bool
-            ):
-                raise UsageError(f"{name}={value!r} is not allowed: it must be {_KIND_NAMES[kind]}.")
-        for name, lowest, highest in _RANGES:
-            value = getattr(self, name)
-            if not lowest <= value <= highest:
-                raise UsageError(f"{name}={value} is not allowed: it must be from {lowest} to {highest:,}.")
-        for name, allowed in _CHOICES.items():
-            value = getattr(self, name)
-            if value not in allowed:
-                raise UsageError(f"{name}={value!r} is not allowed: it must be one of {', '.join(allowed)}.")
-        self._check_together()
-
-    def _check_together(self) -> None:
-        """Refuse what cannot be had at once."""
-        if not is_known_backbone(self.backbone):
-            near = difflib.get_close_matches(self.backbone, (*SCRATCH_NAMES, DEFAULT_BACKBONE), n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"For a pretrained one say timm/{self.backbone}."
-            raise UsageError(f"backbone={self.backbone!r} is not known. {hint}")
-        if self.frozen and self.backbone in SCRATCH_NAMES and not self.weights:
+        model, stages, pairing = self.model, self.stages, self.pairing
+        _check_backbone(model)
+        expected = {"end-to-end": VIEWS, "two-stage": NEIGHBOURS}.get(stages.method, pairing.pairs)
+        if pairing.pairs != expected:
             raise UsageError(
-                f"frozen=True is not allowed with backbone={self.backbone!r}: it has not learned anything yet. "
-                "Choose backbone=default, or give weights."
+                f"pairs={pairing.pairs!r} is not allowed with method={stages.method!r}: it must be {expected}."
             )
-        expected = {"end-to-end": VIEWS, "two-stage": NEIGHBOURS}.get(self.method, self.pairs)
-        if self.pairs != expected:
-            raise UsageError(f"pairs={self.pairs!r} is not allowed with method={self.method!r}: it must be {expected}.")
-        if self.implementation == "memory-bank" and self.pairs == NEIGHBOURS:
-            raise UsageError("implementation='memory-bank' is only for pairs of views: choose simclr, or end-to-end.")
-        if self.frozen and self.pairs == VIEWS:
-            raise UsageError("frozen=True is only for pairs of neighbours: choose method=two-stage.")
-        if self.frozen and self.pretrain_epochs:
-            raise UsageError("pretrain_epochs is not allowed with frozen=True: a frozen backbone is not trained first.")
-        if self.finetune_epochs and not self.frozen:
-            raise UsageError("finetune_epochs is only for frozen=True: without it the backbone is trained anyway.")
+        if pairing.implementation == "memory-bank" and pairing.pairs == NEIGHBOURS:
+            raise UsageError(
+                "implementation='memory-bank' is not allowed with pairs='neighbours': choose implementation=simclr, "
+                "or method=end-to-end."
+            )
+        if model.frozen and pairing.pairs == VIEWS:
+            raise UsageError("frozen=True is not allowed with pairs='views': choose method=two-stage.")
+        if model.frozen and stages.pretrain_epochs:
+            raise UsageError(
+                f"pretrain_epochs={stages.pretrain_epochs} is not allowed with frozen=True: "
+                "a frozen backbone is not trained in a first stage."
+            )
+        if stages.finetune_epochs and not model.frozen:
+            raise UsageError(
+                f"finetune_epochs={stages.finetune_epochs} is not allowed with frozen=False: "
+                "the backbone is trained in every epoch."
+            )
 
     @property
-    def uneven(self) -> int:
-        """How many subheads are for uneven groups."""
-        return min(self.uneven_subheads, self.subheads // 2) if self.pairs == NEIGHBOURS else 0
+    def effective_unbalanced_subheads(self) -> int:
+        """Number of subheads that are trained with another λ1: none for pairs of views, at most half of all."""
+        if self.pairing.pairs != NEIGHBOURS:
+            return 0
+        return min(self.clustering_loss.unbalanced_subheads, self.model.subheads // 2)
 
-    def with_overrides(self, assignments: Iterable[str]) -> TrainSettings:
-        """The same with some `name=value` changed, as given on a command line.
+    def replace(self, **values: Any) -> TrainSettings:
+        """Return a copy with some fields changed, given by field name.
 
         Raises:
-            UsageError: an unknown name (the nearest is offered), or a value of the wrong kind.
+            UsageError: a name is not known, or a value is not allowed.
         """
-        kinds = get_type_hints(type(self))
-        changes: dict[str, Any] = {}
+        changes: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            group, field_name = find_setting(name)
+            changes.setdefault(group, {})[field_name] = value
+        groups = {group: dataclasses.replace(getattr(self, group), **own) for group, own in changes.items()}
+        return dataclasses.replace(self, **groups)
+
+    def with_overrides(self, assignments: Iterable[str]) -> TrainSettings:
+        """Return a copy with some fields changed, given as `name=value` or `group.name=value`.
+
+        Raises:
+            UsageError: a name is unknown (the error suggests the most similar one), or a value is of the wrong type.
+        """
+        values: dict[str, Any] = {}
         for assignment in assignments:
-            name, equals, text = assignment.partition("=")
-            if name not in kinds or not equals:
-                near = difflib.get_close_matches(name, kinds, n=1)
-                hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(kinds)}."
-                raise UsageError(f"{assignment!r} is not a setting as name=value. {hint}")
-            try:
-                changes[name] = _TRUTHS[text.lower()] if kinds[name] is bool else kinds[name](text)
-            except (ValueError, KeyError):
-                raise UsageError(f"{name}={text!r} is not allowed: it must be {_KIND_NAMES[kinds[name]]}.") from None
-        return replace(self, **changes)
+            name, equals, value = assignment.partition("=")
+            group, field_name = find_setting(name)
+            if not equals:
+                raise UsageError(f"{assignment!r} is not allowed: it must be written as {field_name}=value.")
+            values[field_name] = get_fields(GROUPS[group])[field_name].parse(value)
+        return self.replace(**values)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all values by field name, without groups."""
+        return {name: value for group in GROUPS for name, value in vars(getattr(self, group)).items()}
 
     def to_json(self) -> dict[str, Any]:
-        """For run.json."""
-        return asdict(self)
+        """Return the content for run.json: one flat dictionary with the names that earlier versions wrote."""
+        return {
+            info.json_name: getattr(getattr(self, group), name)
+            for group, kind in GROUPS.items()
+            for name, info in get_fields(kind).items()
+        }
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> TrainSettings:
-        """From run.json; fields that it does not know are left at their defaults."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in content.items() if name in known})
+        """Create settings from run.json; unknown names are ignored, and missing ones get their defaults."""
+        return cls().replace(**{name: value for name, value in content.items() if name in _LOCATIONS})
+
+
+GROUPS: dict[str, type[Validated]] = get_type_hints(TrainSettings)
+"""The group classes by the name of their group."""
+
+
+def describe_settings() -> dict[str, dict[str, FieldInfo]]:
+    """Return the declarations of all fields with their help texts, by group and field name."""
+    return {group: describe_fields(kind) for group, kind in GROUPS.items()}
+
+
+def find_setting(name: str) -> tuple[str, str]:
+    """Return the group and the field name of a setting.
+
+    Args:
+        name: a field name, `group.name`, or the name in files (`optimiser` for `optimizer`).
+
+    Raises:
+        UsageError: there is no such setting; the error suggests the most similar one.
+    """
+    group, _, field_name = name.rpartition(".")
+    found = _LOCATIONS.get(field_name)
+    if found is not None and group in ("", found[0]):
+        return found
+    if found is None:
+        near = difflib.get_close_matches(field_name, SETTING_NAMES, n=1)
+        advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(SETTING_NAMES)}."
+    else:
+        advice = f"Did you mean {'.'.join(found)}?"
+    raise UsageError(f"{name!r} is not a setting.", advice=advice)
 
 
 def is_known_backbone(name: str) -> bool:
-    """Whether a backbone of that name can be looked for."""
+    """Return whether a name has the form of a backbone name; the library may still not have that backbone."""
     return name in (*SCRATCH_NAMES, DEFAULT_BACKBONE) or name.startswith(("torchvision/", "timm/"))
 
 
-_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_RANGES = (
-    ("components", 0, 100_000),
-    ("hidden", 0, 100_000),
-    ("dropout", 0.0, 0.9),
-    ("neighbours", 1, 10_000),
-    ("pretrain_epochs", 0, 1_000_000),
-    ("pretrain_learning_rate", 0.0, 100.0),
-    ("finetune_epochs", 0, 1_000_000),
-    ("finetune_learning_rate", 0.0, 100.0),
-    ("label_weight", 0.0, 1000.0),
-    ("labelled_batch", 1, 1_000_000),
-    ("last_share", 0.0, 1.0),
-    ("clusters", 2, 100_000),
-    ("epochs", 1, 1_000_000),
-    ("batch_size", 2, 1_000_000),
-    ("image_size", 8, 1024),
-    ("subheads", 1, 1000),
-    ("uneven_subheads", 0, 1000),
-    ("smoothing", 0.0, 0.5),
-    ("temperature", 0.001, 100.0),
-    ("entropy_weight", -0.9, 1000.0),
-    ("feature_weight", 0.0, 1000.0),
-    ("clustering_weight", 0.0, 1000.0),
-    ("bank_negatives", 1, 10_000_000),
-    ("bank_momentum", 0.0, 0.9999),
-    ("learning_rate", 0.0, 100.0),
-    ("warmup_epochs", 0.0, 1_000_000.0),
-    ("momentum", 0.0, 0.9999),
-    ("weight_decay", 0.0, 10.0),
-    ("clip_norm", 0.0, 1_000_000.0),
-    ("seed", 0, 2**62),
-    ("log_steps", 1, 1_000_000),
-    ("evaluations", 1, 1_000_000),
-    ("checkpoint_seconds", 0.0, 1_000_000.0),
-)
-_CHOICES = {
-    "method": METHODS,
-    "pairs": PAIRS,
-    "implementation": IMPLEMENTATIONS,
-    "critic": CRITIC_NAMES,
-    "augment": AUGMENTATIONS,
-    "optimiser": OPTIMISERS,
-    "pretrain_optimiser": OPTIMISERS,
-    "schedule": SCHEDULES,
+def _check_backbone(model: ModelSettings) -> None:
+    if not is_known_backbone(model.backbone):
+        near = difflib.get_close_matches(model.backbone, (*SCRATCH_NAMES, DEFAULT_BACKBONE), n=1)
+        advice = f"Did you mean {near[0]}?" if near else f"A pretrained backbone is written as timm/{model.backbone}."
+        raise UsageError(f"backbone={model.backbone!r} is not known.", advice=advice)
+    if model.frozen and model.backbone in SCRATCH_NAMES and not model.weights:
+        raise UsageError(
+            f"frozen=True is not allowed with backbone={model.backbone!r}: it is not pretrained.",
+            advice="Choose backbone=default, or give weights.",
+        )
+
+
+_LOCATIONS: dict[str, tuple[str, str]] = {
+    known: (group, name)
+    for group, kind in GROUPS.items()
+    for name, info in get_fields(kind).items()
+    for known in (info.json_name, name)
 }
+"""Group and field name, by field name and by name in files."""
+
+SETTING_NAMES = tuple(name for kind in GROUPS.values() for name in get_fields(kind))

@@ -1,420 +1,323 @@
-"""The training loop: one for every method. All that can be resumed is in `_state`; chance depends on seed and step."""
+"""The training loop of a run, one for every method.
+
+Its resumable state is `TrainingState`; random draws depend only on the seed and the step. With the same seed and number
+of threads, an interrupted run therefore ends with the same metrics as an uninterrupted one.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crlc.errors import CrlcError, UsageError
-from crlc.memory_bank import MemoryBank
 from crlc.progress import Progress
-from crlc.training.assign import Assignments, assign
-from crlc.training.batches import BatchMaker, LabelledImages
-from crlc.training.checkpoint import load_checkpoint, save_checkpoint
-from crlc.training.distributed import Compute, share_batch_norms, share_gradients
-from crlc.training.epoch import INFORMATION, EpochTotals
-from crlc.training.evaluation import measured
-from crlc.training.health import shrunk_batch, warnings_of
-from crlc.training.images import TrainingImages, require_enough
-from crlc.training.inputs import Inputs
-from crlc.training.journal import Journal, Length, Listener
-from crlc.training.materials import build_network, components_in
-from crlc.training.optimiser import make_optimiser
-from crlc.training.randomness import generator_for
-from crlc.training.run_folder import RunFolder
-from crlc.training.schedule import learning_rate
-from crlc.training.settings import NEIGHBOURS, TrainSettings
-from crlc.training.speaking import subhead_by_neighbours
-from crlc.training.stage_inputs import StageInputs
-from crlc.training.stages import stages_of
-from crlc.training.steps import Batch, StepOutcome, bank_step, pair_step
+from crlc.runs.folder import RunFolder
+from crlc.runs.state import RunState
+from crlc.training.batches import LabelTargets
+from crlc.training.checkpoint import TrainingState
+from crlc.training.distributed import ComputeContext, synchronize_batch_norms
+from crlc.training.evaluation import Evaluator
+from crlc.training.health import find_batch_warnings, find_warnings
+from crlc.training.images import TrainingImages, require_enough_images
+from crlc.training.metric_names import FINAL_EPOCH_METRICS
+from crlc.training.mixed_precision import MixedPrecision
+from crlc.training.network_builder import build_network, count_components
+from crlc.training.run_logger import ProgressListener, RunLength, RunLogger
+from crlc.training.settings import TrainSettings
+from crlc.training.stage_data import StageData
+from crlc.training.stage_runner import StageRunner
+from crlc.training.stages import StagePosition, locate_stage, plan_stages
 
-_EVALUATED_IMAGES = 10_000
-_NO_MEMORY = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
-_LOOK_FOR_STOP_ON_GPU = 10
+MAX_EVALUATED_IMAGES = 10_000
+"""Maximum number of images in an evaluation during training; the final one uses all images."""
+
+_GPU_STOP_CHECK_STEPS = 10
+_OUT_OF_MEMORY_PATTERN = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
+_DIVERGENCE_ADVICE = "Train again with a lower learning_rate, or with clip_norm=5. The last good checkpoint is kept."
+_MEMORY_ADVICE = "Train again with a smaller batch_size, image_size or backbone."
 
 
 class TrainingError(CrlcError):
-    """Training cannot go on; the last good checkpoint is kept."""
+    """Training cannot continue; the last good checkpoint is kept."""
 
 
-class _StoppedEarlyError(Exception):
-    """Somebody wants the run to stop while a stage is being prepared."""
+class _PreparationStoppedError(Exception):
+    """Raised when a stop is requested during stage preparation."""
 
 
 @dataclass(frozen=True)
-class Extras:
-    """What only some runs have."""
+class OptionalInputs:
+    """Inputs that only some runs have."""
 
-    evaluated: TrainingImages | None = None
-    """Images to measure against their classes instead of those trained on."""
+    evaluation_images: TrainingImages | None = None
+    """Images to evaluate on; `None` for the images trained on."""
 
-    labels: LabelledImages | None = None
-    """What a person said of some images, for CRLC-semi."""
+    labels: LabelTargets | None = None
+    """Labelled images, for CRLC-semi."""
 
-    first_weights: dict[str, Tensor] | None = None
-    """For a run that goes on from another."""
+    initial_weights: dict[str, Tensor] | None = None
+    """Weights of the network of a parent run."""
 
 
 class Trainer:
-    """Trains one run to its end, to a stop, or to an error."""
+    """Trains one run until it is finished, stopped or failed."""
 
     def __init__(
         self,
         images: TrainingImages,
         settings: TrainSettings,
         folder: RunFolder,
-        compute: Compute,
-        listener: Listener | None = None,
-        extras: Extras | None = None,
+        compute: ComputeContext,
+        listener: ProgressListener | None = None,
+        optional_inputs: OptionalInputs | None = None,
     ) -> None:
-        """Make the network, or take it from the run's checkpoint if there is one.
+        """Build the network, and restore the state of the run's checkpoint if there is one.
 
         Args:
-            images: what to train on.
-            settings: how.
-            folder: where everything is written.
-            compute: where, by whom, in which precision.
-            listener: told how far it is.
-            extras: what only some runs have.
+            images: the images to train on.
+            settings: settings of the run.
+            folder: folder of the run, for all files.
+            compute: device, processes and precision.
+            listener: called with the progress.
+            optional_inputs: evaluation images, labels, and weights of a parent run.
 
         Raises:
-            UsageError: too few images for the clusters.
+            UsageError: there are fewer images than clusters, or the checkpoint was written with another batch size.
         """
-        require_enough(images, settings.clusters, compute.world.size)
+        require_enough_images(images, settings.model.clusters, compute.world.size)
+        optional = optional_inputs or OptionalInputs()
         self.images, self.settings, self.folder = images, settings, folder
-        self.device, self.world = device, world = compute.device, compute.world
-        extras = extras or Extras()
-        self._labels = extras.labels
+        self.device, self.world = compute.device, compute.world
+        self._compute, self._labels = compute, optional.labels
         self._stop_requested = False
-        self.stages = stages_of(settings)
-        batch_size = max(world.size, min(settings.batch_size, len(images)) // world.size * world.size)
-        epochs = sum(stage.settings.epochs for stage in self.stages)
-        self.length = Length(batch_size, max(1, len(images) // batch_size), epochs)
-        self.journal = Journal(folder, self.length, compute, listener or Listener())
-        saved = load_checkpoint(folder.checkpoint_file, device) if folder.checkpoint_file.exists() else None
-        known = saved["network"] if saved is not None else extras.first_weights
-        self._built = build_network(settings, len(images), components=components_in(known))
-        self.network = self._built.network.to(device, compute.dtype).to(memory_format=torch.channels_last)
-        if not all(stage.on_features for stage in self.stages):
-            share_batch_norms(self.network, world)
-        self._inputs = StageInputs(self._built, images, extras.evaluated, settings, folder, compute)
+        self.stages = plan_stages(settings)
+        self.length = self._plan_length()
+        self.logger = RunLogger(folder, self.length, compute, listener or ProgressListener())
+        self._precision = MixedPrecision(compute.device)
+        checkpoint = folder.checkpoint_file
+        restored = TrainingState.load(checkpoint, compute.device) if checkpoint.exists() else None
+        weights = restored.network if restored is not None else optional.initial_weights
+        built = build_network(settings, len(images), components=count_components(weights))
+        self.network = built.network.to(compute.device, compute.dtype).to(memory_format=torch.channels_last)
+        if not all(stage.uses_frozen_features for stage in self.stages):
+            synchronize_batch_norms(self.network, compute.world)
+        self._data = StageData(built, images, optional.evaluation_images, settings, folder, compute)
+        self._evaluator = Evaluator(self.network, self._data, folder, compute.world, optional.labels)
+        self._runner: StageRunner | None = None
+        self._restored: TrainingState | None = None
         self.step, self.subhead, self.subhead_by_loss = 0, 0, 0
-        self._stage_number = -1
-        wide = device.type != "cuda" or torch.cuda.is_bf16_supported(including_emulation=False)
-        half = torch.bfloat16 if wide else torch.float16
-        self._autocast = torch.autocast(device.type, dtype=half, enabled=device.type == "cuda")
-        self._scaler = torch.amp.GradScaler(device.type, enabled=half == torch.float16)
-        self._saved = saved
-        if known is not None:
-            self.network.load_learned_state(known)
-        if saved is not None:
-            self._restore(saved)
-        elif world.is_writer:
-            folder.cut_metrics(0)  # of a run that was cut off before its first checkpoint
+        self._last_checkpoint = time.monotonic()
+        if weights is not None:
+            self.network.load_learned_state(weights)
+        if restored is not None:
+            self._restore_state(restored)
+        elif compute.world.is_rank_zero:
+            folder.metrics_log.truncate(0)  # records of a run that was interrupted before its first checkpoint
 
     def request_stop(self, *_: object) -> None:
-        """Stop after this step; also a signal handler."""
+        """Stop after the current step; can be used as a signal handler."""
         self._stop_requested = True
 
-    def run(self) -> str:
-        """Train; returns `finished` or `stopped`.
+    def run(self) -> RunState:
+        """Train until the run is finished or a stop is requested.
+
+        Returns:
+            `finished` or `stopped`.
 
         Raises:
-            TrainingError: the loss is not a number, or memory ran out.
+            TrainingError: the loss or the weights are not finite, or memory ran out.
         """
-        if self.world.is_writer:
-            self.folder.forget_stop()
+        if self.world.is_rank_zero:
+            self.folder.clear_stop_request()
         self._last_checkpoint = time.monotonic()
-        self.journal.status("running", self.step)
+        self.logger.write_status(RunState.RUNNING, self.step)
         try:
             while self.step < self.length.steps:
                 self.train_step()
-                if self._stopping():
-                    self._save()
-                    self.journal.status("stopped", self.step)
-                    return "stopped"
-                self._keep_up()
+                if self._is_stop_requested():
+                    self.save_checkpoint()
+                    self.logger.write_status(RunState.STOPPED, self.step)
+                    return RunState.STOPPED
+                self._save_if_due()
+                self.logger.write_heartbeat(self.step)
             self._finish()
-        except _StoppedEarlyError:
-            self.journal.status("stopped", self.step)  # nothing was trained since the last checkpoint
-            return "stopped"
+        except _PreparationStoppedError:
+            self.logger.write_status(RunState.STOPPED, self.step)  # nothing was trained since the last checkpoint
+            return RunState.STOPPED
         except TrainingError:
             raise
         except Exception as error:
-            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _NO_MEMORY.search(str(error)):
-                advice = "Train again with a smaller batch_size, image_size or backbone"
-                raise self._failed(f"memory ran out. {advice}") from error
-            self.journal.status("failed", self.step, message=str(error))
+            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _OUT_OF_MEMORY_PATTERN.search(str(error)):
+                raise self._fail("memory ran out", _MEMORY_ADVICE) from error
+            self.logger.write_status(RunState.FAILED, self.step, message=str(error))
             raise
-        return "finished"
-
-    # ---- stages
-
-    def _enter_stage(self) -> None:
-        """Make ready what the stage of the present step needs, once."""
-        number, begin = 0, 0
-        while self.step >= begin + self.stages[number].settings.epochs * self.length.steps_per_epoch:
-            begin += self.stages[number].settings.epochs * self.length.steps_per_epoch
-            number += 1
-        if number == self._stage_number:
-            return
-        self._stage_number, self._stage_begin, self.stage = number, begin, self.stages[number]
-        self.journal.stage = self.stage.name
-        self.journal.status("running", self.step)
-        self.network.freeze_backbone(frozen=self.stage.on_features)
-        inputs = self._inputs.enter(self.stage, self._prepared, fresh=self._saved is None)
-        neighbours = None
-        if self.stage.settings.pairs == NEIGHBOURS:
-            neighbours = self._inputs.neighbours(self._look_at_all, self.stage, self._prepared)
-        self._batches = BatchMaker(inputs, self.images, self.stage.settings, self.length.batch_size, self.world)
-        self._batches.neighbours, self._batches.labels = neighbours, self._labels
-        # Without a loss of its own the C-head must not shrink by weight decay alone.
-        self.network.c_head.requires_grad_(self.stage.settings.clustering_weight > 0)
-        self._optimiser = make_optimiser(self.network, self.stage.settings)
-        self._bank = self._make_bank()
-        self._model = share_gradients(self.network, self.world)
-        self._totals = self._new_totals()
-        if self._saved is not None and self._saved["stage"] == number:
-            self._optimiser.load_state_dict(self._saved["optimiser"])
-            self._totals.load_state_dict(self._saved["totals"])
-            if self._bank is not None:
-                self._bank.load_state_dict(self._saved["bank"])
-        self._saved = None
-        if self.step == begin and self.world.is_writer:
-            self._write_beginning(number)
-
-    def _prepared(self, progress: Progress) -> None:
-        """Pass on how far a preparation is; it may be stopped as well, unless other processes wait for this one."""
-        self.journal.preparation(progress, self.step)
-        wanted = self._stop_requested or (self.world.is_writer and self.folder.stop_asked())
-        if wanted and self.world.size == 1:
-            raise _StoppedEarlyError
-
-    def _write_beginning(self, number: int) -> None:
-        found = {} if self._inputs.purity is None else {"neighbour_purity": self._inputs.purity}
-        warnings = shrunk_batch(self.settings.batch_size, len(self.images)) if number == 0 else []
-        self.journal.record("stage", self.step, **found, warnings=[warning.to_json() for warning in warnings])
-
-    def _make_bank(self) -> MemoryBank | None:
-        settings = self.stage.settings
-        if settings.implementation != "memory-bank":
-            return None
-        clusterable = None
-        if self.images.clusterable is not None:
-            clusterable = torch.from_numpy(np.flatnonzero(self.images.clusterable))
-        generator = generator_for(settings.seed, "bank")
-        bank = MemoryBank(
-            len(self.images), settings.clusters, settings.subheads, settings.bank_momentum, generator, clusterable
-        )
-        return bank.to(self.device).to(self.network.mean.dtype)
-
-    def _new_totals(self) -> EpochTotals:
-        settings = self.settings
-        comparable = settings.subheads - settings.uneven
-        return EpochTotals(settings.subheads, settings.clusters, self.device, comparable)
-
-    # ---- one step
+        return RunState.FINISHED
 
     def train_step(self) -> None:
-        """One step of the run, with its lines of metrics."""
-        self._enter_stage()
+        """Train one step, and log its metrics and those of an epoch that ends with it."""
+        runner = self._enter_stage()
         started = time.monotonic()
-        stage_step = self.step - self._stage_begin
-        epoch, place = divmod(self.step, self.length.steps_per_epoch)
-        if place == 0:
-            self._totals = self._new_totals()
-        self.network.train()
-        rate = learning_rate(self.stage.settings, stage_step, self.length.steps_per_epoch)
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate
-        batch = self._batches.make(self.step, epoch, place)
-        with self._autocast:
-            outcome = self._objective(batch)
+        outcome = runner.compute_objective(self.step)
         self._require_finite(outcome.terms.total)
-        self._optimiser.zero_grad(set_to_none=True)
-        torch.autograd.backward(self._scaler.scale(outcome.terms.total * self.world.size))
-        if self.settings.clip_norm:
-            self._scaler.unscale_(self._optimiser)
-            torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip_norm)
-        self._scaler.step(self._optimiser)
-        self._scaler.update()
-        self._totals.add(outcome)
+        runner.update_weights(outcome)
         self.step += 1
-        if self.step % self.settings.log_steps == 0:
-            self.journal.step(self.step, rate, outcome)
+        if self.step % self.settings.run.log_steps == 0:
+            self.logger.log_step(self.step, runner.learning_rate, outcome)
         if self.step % self.length.steps_per_epoch == 0:
-            self._end_epoch(rate)
-        self.journal.seconds += time.monotonic() - started  # with what is waited for and looked at
+            self._end_epoch(runner)
+        self.logger.seconds += time.monotonic() - started  # including evaluations
 
-    def _objective(self, batch: Batch) -> StepOutcome:
-        if self._bank is None:
-            return pair_step(self._model, batch, self.stage.settings, self.world)
-        return bank_step(self._model, batch, self.stage.settings, self._bank, self.world)
+    # ---- stages and epochs
 
-    def _require_finite(self, loss: Tensor) -> None:
-        # On a GPU the look costs a wait for it, so it is not taken at every step.
-        told = (self.step + 1) % self.settings.log_steps == 0 or (self.step + 1) % self.length.steps_per_epoch == 0
-        looked_at = self.device.type == "cpu" or told
-        if looked_at and not math.isfinite(float(loss.detach())):
-            raise self._failed(
-                f"the loss is not a number at step {self.step}. "
-                "Train again with a lower learning_rate, or with clip_norm=5; "
-                "the last good checkpoint is kept"
-            )
+    def _plan_length(self) -> RunLength:
+        """Return the length of the run; batches are a multiple of the number of processes."""
+        processes = self.world.size
+        batch_size = max(processes, min(self.settings.data.batch_size, len(self.images)) // processes * processes)
+        epochs = sum(stage.settings.stages.epochs for stage in self.stages)
+        return RunLength(batch_size, max(1, len(self.images) // batch_size), epochs)
 
-    def _failed(self, message: str) -> TrainingError:
-        self.journal.status("failed", self.step, message=message)
-        return TrainingError(f"Training of {self.folder.id} stopped: {message}.")
+    def _enter_stage(self) -> StageRunner:
+        """Return the runner of the stage that the current step belongs to; prepare the stage if it is new."""
+        position = locate_stage(self.stages, self.step, self.length.steps_per_epoch)
+        if self._runner is not None and self._runner.position.number == position.number:
+            return self._runner
+        self._runner = self._prepare_stage(position)
+        if self.step == position.first_step and self.world.is_rank_zero:
+            self._log_stage_start(position.number)
+        return self._runner
 
-    def _stopping(self) -> bool:
-        """Whether somebody wants the run to stop; all processes answer alike."""
-        if self.device.type != "cpu" and self.world.size > 1 and self.step % _LOOK_FOR_STOP_ON_GPU:
-            return False
-        return self.world.agreed(self._stop_requested or (self.world.is_writer and self.folder.stop_asked()))
+    def _prepare_stage(self, position: StagePosition) -> StageRunner:
+        """Load the inputs and neighbours of a stage, and create its runner with the state of the checkpoint."""
+        stage, restored = position.stage, self._restored
+        self.logger.stage = stage.name
+        self.logger.write_status(RunState.RUNNING, self.step)
+        self.network.freeze_backbone(frozen=stage.uses_frozen_features)
+        self._data.load_stage(stage, self.step, self._report_preparation, fit_projection=restored is None)
+        labels = self._labels
+        if labels is not None and stage.uses_pseudo_labels:
+            labels = self._data.add_pseudo_labels(labels)
+        runner = StageRunner(position, self.network, self._data, self.length, self._compute, self._precision, labels)
+        if restored is not None and restored.stage == position.number:
+            runner.load_state(restored.optimizer, restored.bank, restored.totals)
+        self._restored = None
+        return runner
 
-    def _end_epoch(self, rate: float) -> None:
-        epoch, epochs = self.length.epoch_of(self.step), self.length.epochs
-        every = max(1, epochs // self.settings.evaluations)
-        looks = self.stage.finds_clusters and epoch % every == 0 and epoch < epochs
-        self.subhead_by_loss = self._totals.best_subhead()
-        if looks or self._batches.neighbours is None:
-            self._choose_subhead()
-        metrics: dict[str, Any] = self._totals.metrics(self.subhead)
-        if not self.stage.settings.feature_weight:
-            metrics["feature"] = metrics["feature_bound"] = None  # not computed, which is not the same as zero
-        if self._labels is None:
-            metrics["labels"] = None
-        if not self.stage.finds_clusters:
-            metrics |= dict.fromkeys(INFORMATION)  # the C-head is not trained yet
-        metrics["warnings"] = [warning.to_json() for warning in warnings_of(metrics, epoch / epochs)]
-        if looks:
-            metrics.update(self._evaluate(_EVALUATED_IMAGES, final=False))
-        self.journal.record("epoch", self.step, learning_rate=rate, **metrics)
+    def _report_preparation(self, progress: Progress) -> None:
+        """Report the progress of a preparation, and stop it on request unless other processes wait for this one."""
+        self.logger.report_preparation(progress, self.step)
+        if self.world.size == 1 and self._is_stop_requested_here():
+            raise _PreparationStoppedError
 
-    # ---- looking at the clusters
+    def _log_stage_start(self, number: int) -> None:
+        purity = self._data.neighbour_purity
+        metrics = {} if purity is None else {"neighbour_purity": purity}
+        warnings = find_batch_warnings(self.settings.data.batch_size, len(self.images)) if number == 0 else []
+        self.logger.log_record("stage", self.step, **metrics, warnings=[warning.to_json() for warning in warnings])
 
-    def _evaluate(self, most: int | None, *, final: bool) -> dict[str, Any]:
-        """Write a result, and measure it; against classes only to report."""
-        positions = None
-        if most is not None and len(self.images) > most:
-            positions = np.linspace(0, len(self.images) - 1, most).astype(np.int64)
-        place = self.folder.new_result_folder(self.step, make=self.world.is_writer)
-        self.world.wait()
-        seen = assign(
-            self.network, self._inputs.current, self.images.ids, self.subhead,
-            positions=positions, folder=place, world=self.world,
-        )  # fmt: skip
-        facts = {"step": self.step, "subhead": self.subhead, "images": len(seen.ids), "of": len(self.images)}
-        if self.world.is_writer:
-            self.folder.publish_result(place, {**facts, "final": final})
-        if self._inputs.evaluated is not None:
-            return self._measure_others(*self._inputs.evaluated, most, final=final)
-        classes = self.images.classes
-        if classes is not None and positions is not None:
-            classes = classes[positions]
-        return measured(seen, classes, final=final)
-
-    def _measure_others(
-        self, images: TrainingImages, inputs: Inputs, most: int | None, *, final: bool
-    ) -> dict[str, Any]:
-        """Measure on images that were not trained on; their rows are not kept."""
-        positions = np.linspace(0, len(images) - 1, min(len(images), most or len(images))).astype(np.int64)
-        with tempfile.TemporaryDirectory(dir=self.folder.path, ignore_cleanup_errors=True) as place:
-            seen = assign(self.network, inputs, images.ids, self.subhead, positions=positions, folder=Path(place))
-            return measured(seen, None if images.classes is None else images.classes[positions], final=final)
-
-    def _choose_subhead(self) -> None:
-        """By the loss of the last epoch; or by the neighbours, where there are any."""
-        self.subhead = self.subhead_by_loss
-        if self._batches.neighbours is not None:
-            uneven = self.settings.uneven
-            self.subhead = subhead_by_neighbours(self.network, self._inputs.current, self._batches.neighbours, uneven)
-
-    def _look_at_all(self, inputs: Inputs) -> Assignments:
-        """For the neighbours between two stages: in files, deleted by whoever asked."""
-        place = self.folder.new_result_folder(self.step, make=self.world.is_writer)
-        self.world.wait()
-        return assign(self.network, inputs, self.images.ids, 0, folder=place, world=self.world)
+    def _end_epoch(self, runner: StageRunner) -> None:
+        epoch, epochs = self.length.count_epochs(self.step), self.length.epochs
+        interval = max(1, epochs // self.settings.run.evaluations)
+        is_evaluated = runner.stage.trains_c_head and epoch % interval == 0 and epoch < epochs
+        self.subhead_by_loss = runner.find_lowest_loss_subhead()
+        if is_evaluated or runner.neighbours is None:
+            self.subhead = runner.choose_result_subhead(self.subhead_by_loss)
+        metrics = runner.compute_epoch_metrics(self.subhead)
+        metrics["warnings"] = [warning.to_json() for warning in find_warnings(metrics, epoch / epochs)]
+        if is_evaluated:
+            metrics |= self._evaluator.evaluate(self.step, self.subhead, MAX_EVALUATED_IMAGES, final=False)
+        self.logger.log_record("epoch", self.step, learning_rate=runner.learning_rate, **metrics)
 
     def _finish(self) -> None:
-        self._enter_last_stage()
-        self._choose_subhead()
-        self._save()  # before the last line: cut off from here on, a resumed run writes that line again
-        last = self._totals.metrics(self.subhead)
-        meters = {name: last[name] for name in ("cluster_information", "clusters_found", "largest_share", "subhead")}
-        self.journal.record("end", self.step, **meters, **self._evaluate(None, final=True))
-        if self.world.is_writer:
-            self._inputs.clean_up()
-        self.journal.status("finished", self.step)
+        """Select the subhead, save the last checkpoint, and write the final result and metrics."""
+        runner = self._enter_stage()
+        self.subhead = runner.choose_result_subhead(self.subhead_by_loss)
+        # Save before writing the last record: a run that is interrupted after this line writes the record when resumed.
+        self.save_checkpoint()
+        last_epoch = runner.compute_epoch_metrics(self.subhead)
+        metrics = {name: last_epoch[name] for name in FINAL_EPOCH_METRICS}
+        metrics |= self._evaluator.evaluate(self.step, self.subhead, final=True)
+        self.logger.log_record("end", self.step, **metrics)
+        if self.world.is_rank_zero:
+            self._data.delete_training_files()
+        self.logger.write_status(RunState.FINISHED, self.step)
 
-    def _enter_last_stage(self) -> None:
-        """A run that was cut off between its last step and its end has entered no stage yet."""
-        if self._stage_number < 0:
-            self.step -= 1
-            self._enter_stage()
-            self.step += 1
+    # ---- stopping and failing
 
-    # ---- keeping
+    def _is_stop_requested_here(self) -> bool:
+        return self._stop_requested or (self.world.is_rank_zero and self.folder.is_stop_requested())
 
-    def _keep_up(self) -> None:
-        # Processes look at clocks of their own: the first one's decides.
-        due = time.monotonic() - self._last_checkpoint >= self.settings.checkpoint_seconds
-        ends = self.step == self._stage_begin + self.stage.settings.epochs * self.length.steps_per_epoch
-        if self.world.agreed(self.world.is_writer and due) or ends:
-            self._save()
-        self.journal.heartbeat(self.step)
+    def _is_stop_requested(self) -> bool:
+        """Return whether a stop is requested in any process; with several GPUs, check only every tenth step."""
+        if self.device.type != "cpu" and self.world.size > 1 and self.step % _GPU_STOP_CHECK_STEPS:
+            return False
+        return self.world.any_rank(self._is_stop_requested_here())
 
-    def _state(self) -> dict[str, Any]:
-        return {
-            "network": self.network.learned_state(),
-            "optimiser": self._optimiser.state_dict(),
-            "scaler": self._scaler.state_dict(),
-            "bank": None if self._bank is None else self._bank.state_dict(),
-            "totals": self._totals.state_dict(),
-            "step": self.step,
-            "batch_size": self.length.batch_size,
-            "stage": self._stage_number,
-            "subhead": self.subhead,
-            "subhead_by_loss": self.subhead_by_loss,
-            "latest": self.journal.latest,
-            "seconds": self.journal.seconds,
-            "metrics_length": self.folder.flush_metrics(),
-            "settings": self.settings.to_json(),
-        }
+    def _require_finite(self, loss: Tensor) -> None:
+        # On a GPU, reading the loss waits for the step to finish, so it is read only at logged steps.
+        step = self.step + 1
+        is_logged = step % self.settings.run.log_steps == 0 or step % self.length.steps_per_epoch == 0
+        if (self.device.type == "cpu" or is_logged) and not math.isfinite(float(loss.detach())):
+            raise self._fail(f"the loss is not finite at step {self.step}", _DIVERGENCE_ADVICE)
 
-    def _save(self) -> None:
-        """Write a checkpoint, but never one that could not go on.
+    def _fail(self, reason: str, advice: str) -> TrainingError:
+        """Write the status of a failed run, and return its error."""
+        self.logger.write_status(RunState.FAILED, self.step, message=f"{reason}. {advice}")
+        return TrainingError(f"Training of {self.folder.id} stopped: {reason}.", advice=advice)
+
+    # ---- checkpoints
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint, unless training could not continue from it.
 
         Raises:
-            TrainingError: the weights are not numbers any more.
+            TrainingError: some weights are not finite.
         """
         if not all(bool(parameter.isfinite().all()) for parameter in self.network.parameters()):
-            raise self._failed(
-                f"the weights are not numbers any more at step {self.step}. Train again with a lower "
-                "learning_rate, or with clip_norm=5; the last good checkpoint is kept"
-            )
-        if self.world.is_writer:
-            save_checkpoint(self.folder.checkpoint_file, self._state())
+            raise self._fail(f"the weights are not finite at step {self.step}", _DIVERGENCE_ADVICE)
+        if self.world.is_rank_zero:
+            self._capture_state().save(self.folder.checkpoint_file)
         self._last_checkpoint = time.monotonic()
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        if state["batch_size"] != self.length.batch_size:
+    def _save_if_due(self) -> None:
+        assert self._runner is not None
+        is_due = time.monotonic() - self._last_checkpoint >= self.settings.run.checkpoint_seconds
+        is_stage_end = self.step == self._runner.position.end_step
+        # Rank 0 decides: clocks differ between processes.
+        if self.world.any_rank(self.world.is_rank_zero and is_due) or is_stage_end:
+            self.save_checkpoint()
+
+    def _capture_state(self) -> TrainingState:
+        assert self._runner is not None
+        return TrainingState(
+            settings=self.settings.to_json(),
+            batch_size=self.length.batch_size,
+            step=self.step,
+            network=self.network.export_learned_state(),
+            scaler=self._precision.scaler.state_dict(),
+            subhead=self.subhead,
+            subhead_by_loss=self.subhead_by_loss,
+            latest_metrics=self.logger.latest_metrics,
+            seconds=self.logger.seconds,
+            metrics_length=self.folder.metrics_log.flush(),
+            **self._runner.export_state(),
+        )
+
+    def _restore_state(self, state: TrainingState) -> None:
+        """Continue from a checkpoint; the state of its stage is loaded when the stage is entered."""
+        if state.batch_size != self.length.batch_size:
             raise UsageError(
-                f"{self.folder.id} was trained with batches of {state['batch_size']}, now they would be of "
-                f"{self.length.batch_size}. Resume it with as many processes as before."
+                f"{self.folder.id} was trained with batch_size={state.batch_size}, but it would be "
+                f"{self.length.batch_size} now.",
+                advice="Resume it with as many processes as before.",
             )
-        self._scaler.load_state_dict(state["scaler"])
-        self.step, self.subhead, self.subhead_by_loss = state["step"], state["subhead"], state["subhead_by_loss"]
-        self.journal.latest, self.journal.seconds = state["latest"], state["seconds"]
-        if self.world.is_writer:
-            self.folder.cut_metrics(state["metrics_length"])
+        self._restored = state
+        self._precision.scaler.load_state_dict(state.scaler)
+        self.step, self.subhead, self.subhead_by_loss = state.step, state.subhead, state.subhead_by_loss
+        self.logger.latest_metrics, self.logger.seconds = state.latest_metrics, state.seconds
+        if self.world.is_rank_zero:
+            self.folder.metrics_log.truncate(state.metrics_length)

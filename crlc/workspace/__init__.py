@@ -1,5 +1,5 @@
-"""The workspace: everything CRLC Studio keeps on disk, shared safely by CLI, trainer and app."""
+"""Workspace folder with datasets, runs and the example, shared safely by the CLI, the trainer and the app."""
 
-from crlc.workspace.workspace import RelinkReport, Workspace, default_workspace
+from crlc.workspace.workspace import RelinkReport, Workspace, get_default_workspace
 
-__all__ = ["RelinkReport", "Workspace", "default_workspace"]
+__all__ = ["RelinkReport", "Workspace", "get_default_workspace"]

@@ -1,49 +1,49 @@
-"""Removing a data set together with its runs, which are of no use without it."""
+"""Removal of a dataset together with its runs, which need its images."""
 
 from __future__ import annotations
 
 from crlc.errors import CrlcError, UsageError
-from crlc.workspace.runs import Runs
+from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
-_TRAINS = ("queued", "running", "stopping")
 
-
-def runs_of_dataset(workspace: Workspace, name: str) -> list[str]:
-    """The runs of a data set, oldest first; for one that is damaged, those of its name."""
+def find_runs_of_dataset(workspace: Workspace, name: str) -> list[str]:
+    """Return the ids of the runs of a dataset, oldest first. Runs of a damaged dataset are matched by its name."""
     try:
-        uid = workspace.dataset(name).info.uid
+        uid = workspace.open_dataset(name).info.uid
     except CrlcError:
         uid = None
-    runs, found = Runs(workspace), []
-    for run_id in runs.ids():
+    runs, found = RunStore(workspace), []
+    for run_id in runs.list_ids():
         try:
-            description = runs.open(run_id).description()
+            description = runs.open(run_id).read_metadata()
         except CrlcError:
-            continue  # nobody can say whose it is
+            continue  # its dataset is unknown
         if description.get("dataset_uid") == uid or (uid is None and description.get("dataset") == name):
             found.append(run_id)
     return found
 
 
-def remove_with_runs(workspace: Workspace, name: str) -> int:
-    """Forget a data set, its labels and its runs; the originals are not touched.
+def remove_dataset_with_runs(workspace: Workspace, name: str) -> int:
+    """Remove a dataset, its labels and its runs. The original images are not touched.
 
-    The runs go first: cut off in between, the data set is still there to be removed.
+    The runs are removed first, so that the removal can be repeated after an interruption.
 
     Returns:
-        how many runs went with it.
+        The number of removed runs.
 
     Raises:
-        UsageError: one of its runs is being trained.
-        CrlcError: there is no such data set, or it is being written.
+        UsageError: one of its runs is active.
+        CrlcError: the dataset does not exist, or another process is writing it.
     """
-    runs, own = Runs(workspace), runs_of_dataset(workspace, name)
+    runs, own = RunStore(workspace), find_runs_of_dataset(workspace, name)
     for run_id in own:
-        state = runs.open(run_id).status()["state"]
-        if state in _TRAINS:
-            raise UsageError(f"{run_id} is {state}: stop it first, then remove {name}.")
+        state = runs.open(run_id).read_status().state
+        if state.is_active:
+            raise UsageError(
+                f"The run {run_id} of {name} is {state}.", advice="Stop it first, then remove the dataset."
+            )
     for run_id in own:
         runs.delete(runs.open(run_id))
-    workspace.remove(name)
+    workspace.remove_dataset(name)
     return len(own)

@@ -1,4 +1,4 @@
-"""Runs by name: made, listed, found, deleted."""
+"""Runs of a workspace by id: create, list, open, rename and delete."""
 
 from __future__ import annotations
 
@@ -18,36 +18,43 @@ from numpy.typing import NDArray
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, DamagedError, NotFoundError, UsageError
-from crlc.names import printable
-from crlc.training.run_folder import RunFolder
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+from crlc.runs.folder import RunFolder
+from crlc.runs.state import RunState
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
-_LONGEST_TITLE = 80
-_LISTED = 10
+_MAX_TITLE_LENGTH = 80
+_LISTED_NAMES = 10
 
 
-def nearest_hint(wanted: str, names: Sequence[str]) -> str:
-    """What a person may have meant: the name that is nearest, as a whole or by its beginning; else what there is."""
-    # Ids of runs are long, and people write their beginning. Of several with the same one, the last counts.
-    beginnings = {name[: len(wanted)]: name for name in names} | {name: name for name in names}
-    near = difflib.get_close_matches(wanted, beginnings, n=1)
+def suggest_name(wanted: str, names: Sequence[str]) -> str:
+    """Return a sentence that suggests the most similar name, or lists the existing names.
+
+    Args:
+        wanted: unknown name that the user gave.
+        names: existing names, oldest first.
+    """
+    # Run ids are long, and users type a prefix. Of several names with the same prefix, the newest is suggested.
+    by_prefix = {name[: len(wanted)]: name for name in names} | {name: name for name in names}
+    near = difflib.get_close_matches(wanted, by_prefix, n=1)
     if near:
-        return f"Did you mean {beginnings[near[0]]!r}?"
-    more = f"{len(names) - _LISTED:,} older ones and " if len(names) > _LISTED else ""
-    return f"There are: {more}{', '.join(names[-_LISTED:]) or 'none yet'}."
+        return f"Did you mean {by_prefix[near[0]]!r}?"
+    more = f"{len(names) - _LISTED_NAMES:,} older ones and " if len(names) > _LISTED_NAMES else ""
+    return f"There are: {more}{', '.join(names[-_LISTED_NAMES:]) or 'none yet'}."
 
 
-class Runs:
+class RunStore:
     """The runs of a workspace."""
 
     def __init__(self, workspace: Workspace) -> None:
-        """Take the workspace."""
+        """Store the workspace."""
         self.workspace = workspace
         self._folder = workspace.root / "runs"
 
-    def ids(self) -> list[str]:
-        """All runs, oldest first."""
+    def list_ids(self) -> list[str]:
+        """Return the ids of all runs, oldest first."""
         if not self._folder.is_dir():
             return []
         found = [path for path in self._folder.iterdir() if (path / "run.json").exists()]
@@ -56,21 +63,26 @@ class Runs:
         ]
 
     def open(self, run_id: str) -> RunFolder:
-        """A run by its id, or by an unambiguous beginning of it; `last` is the newest.
+        """Open a run.
+
+        Args:
+            run_id: run id, unique prefix, or `last` for the newest run.
 
         Raises:
-            NotFoundError: there is none, or more than one; the nearest is offered.
+            NotFoundError: no run or several runs match; the advice suggests a similar id.
         """
-        ids = self.ids()
+        ids = self.list_ids()
         if run_id == "last" and ids:
             return RunFolder(self._folder / ids[-1])
         matching = [run_id] if run_id in ids else [name for name in ids if name.startswith(run_id)]
         if len(matching) == 1:
             return RunFolder(self._folder / matching[0])
         if len(matching) > 1:
-            raise NotFoundError(f"{run_id!r} may be any of {', '.join(matching)}. Give more of the name.")
-        hint = nearest_hint(run_id, ids)
-        raise NotFoundError(f"No run is named '{printable(run_id)}' in {self.workspace.root}. {hint}")
+            raise NotFoundError(
+                f"{run_id!r} is the prefix of several runs: {', '.join(matching)}.", advice="Give a longer prefix."
+            )
+        hint = suggest_name(run_id, ids)
+        raise NotFoundError(f"No run is named '{to_printable(run_id)}' in {self.workspace.root}.", advice=hint)
 
     def create(
         self,
@@ -83,25 +95,25 @@ class Runs:
         prepare: Callable[[RunFolder], None] | None = None,
         **more: Any,
     ) -> RunFolder:
-        """Make the folder of a new run on some images of a data set.
+        """Create the folder of a new run, in the state `queued`.
 
         Args:
-            dataset: the data set.
-            ids: the images.
-            settings: how it will be trained.
-            preset: by which name people know the settings.
-            device: where it will be trained.
-            prepare: puts more into the folder, before anybody can find the run.
-            more: kept in its description.
+            dataset: dataset of the run.
+            ids: ids of the training images.
+            settings: training settings.
+            preset: name of the preset that the settings come from.
+            device: device that trains the run.
+            prepare: adds files to the folder before the run becomes visible.
+            more: further entries of the metadata.
         """
         now = datetime.now(UTC)
         stem = f"{dataset.name}-{now:%Y%m%d-%H%M%S}"
-        folder = self._free_folder(stem)
+        folder = self._create_folder(stem)
         run = RunFolder(folder)
         run.write_ids(ids)
         if prepare is not None:
             prepare(run)
-        run.write_description(
+        run.write_metadata(
             {
                 "dataset": dataset.name,
                 "dataset_uid": dataset.info.uid,
@@ -114,54 +126,60 @@ class Runs:
                 "versions": {"crlc": __version__, "python": platform.python_version(), "torch": version("torch")},
             }
         )
-        run.write_status("queued", epoch=0, epochs=settings.epochs, step=0)
+        run.write_status(RunState.QUEUED, epoch=0, epochs=settings.stages.epochs, step=0)
         return run
 
-    def dataset_of(self, description: dict[str, Any], *, unchanged: bool = True) -> ImageDataset:
-        """The data set that a run was made on.
+    def open_dataset_of(self, metadata: dict[str, Any], *, require_unchanged: bool = True) -> ImageDataset:
+        """Open the dataset that a run was trained on.
 
         Args:
-            description: what the run says of itself.
-            unchanged: refuse when images have other content since.
+            metadata: metadata of the run.
+            require_unchanged: refuse if images have changed since the run.
 
         Raises:
-            CrlcError: it is gone, or another one has its name now.
-            DamagedError: the description names none.
+            CrlcError: the dataset was removed, or images have changed.
+            DamagedError: the metadata names no dataset.
         """
-        missing = [name for name in ("dataset", "dataset_uid", "manifest_version") if name not in description]
+        missing = [name for name in ("dataset", "dataset_uid", "manifest_version") if name not in metadata]
         if missing:
-            raise DamagedError(f"The description of the run (run.json) has no {', '.join(missing)}. Train again.")
-        dataset = self.workspace.dataset(description["dataset"])
-        if dataset.info.uid != description["dataset_uid"]:
-            raise CrlcError(
-                f"The data set {dataset.name!r} was removed and made anew since this run; its images have other ids. "
-                "Train again."
+            raise DamagedError(
+                f"The metadata of the run (run.json) has no {', '.join(missing)}.", advice="Train again."
             )
-        changed = dataset.changed_since(description["manifest_version"]) if unchanged else 0
+        dataset = self.workspace.open_dataset(metadata["dataset"])
+        if dataset.info.uid != metadata["dataset_uid"]:
+            raise CrlcError(
+                f"The dataset {dataset.name!r} was removed and imported again since this run: its image ids differ.",
+                advice="Train again.",
+            )
+        changed = dataset.count_changed_since(metadata["manifest_version"]) if require_unchanged else 0
         if changed:
-            raise CrlcError(f"{changed} images of {dataset.name!r} have other content since this run. Train again.")
+            raise CrlcError(
+                f"{format_count(changed, 'image')} of {dataset.name!r} changed since this run.", advice="Train again."
+            )
         return dataset
 
     def rename(self, run: RunFolder, title: str) -> None:
-        """Give a run a title for people; an empty one takes it away. Its id stays.
+        """Set the title of a run; an empty title removes it. The run id does not change.
 
         Raises:
-            UsageError: it is too long.
+            UsageError: the title is too long.
         """
         title = " ".join(title.split())
-        if len(title) > _LONGEST_TITLE:
-            raise UsageError(f"The title has {len(title)} letters; it may have up to {_LONGEST_TITLE}.")
+        if len(title) > _MAX_TITLE_LENGTH:
+            raise UsageError(
+                f"A title with {len(title)} characters is not allowed: it may have at most {_MAX_TITLE_LENGTH}."
+            )
         file = run.path / "run.json"
         stamp = file.stat()
-        content = {name: value for name, value in run.description().items() if name not in ("kind", "version")}
-        run.write_description({**content, "title": title or None})
-        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # runs are listed by it, oldest first
+        content = {name: value for name, value in run.read_metadata().items() if name not in ("kind", "version")}
+        run.write_metadata({**content, "title": title or None})
+        os.utime(file, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # the list of runs is sorted by this time
 
     def delete(self, run: RunFolder) -> None:
-        """Forget a run."""
+        """Delete a run with all its files."""
         shutil.rmtree(run.path)
 
-    def _free_folder(self, stem: str) -> Path:
+    def _create_folder(self, stem: str) -> Path:
         number = 1
         while True:
             folder = self._folder / (stem if number == 1 else f"{stem}-{number}")

@@ -1,4 +1,4 @@
-"""Data sets by name: import, list, re-link, remove. One writer at a time, readers at any time."""
+"""Datasets of a workspace by name: import, list, relink and remove. One process writes at a time; any may read."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from pathlib import Path
 
 import platformdirs
 
-from crlc.config import ImportOptions
 from crlc.data.dataset import INFO_FILE, DatasetInfo, ImageDataset
-from crlc.data.decode_worker import content_hash
+from crlc.data.decode_worker import hash_content
 from crlc.data.importer import Importer, ImportReport
 from crlc.data.manifest import Manifest
+from crlc.data.options import ImportOptions
 from crlc.data.sources import Source, UnreadableError
 from crlc.data.sources.opening import open_source
-from crlc.errors import BusyError, CrlcError, NotFoundError, SourceError, UsageError, disk_full_explained
+from crlc.errors import BusyError, CrlcError, NotFoundError, SourceError, UsageError, explain_disk_full
 from crlc.files import writer_lock
-from crlc.names import path_to_bytes, printable
+from crlc.paths import encode_path, to_printable
 from crlc.progress import ProgressCallback, no_progress
 
-_LONGEST_NAME = 64
-_HASHED_ON_RELINK = 64
-_TRASH = ".removed-"
+_MAX_NAME_LENGTH = 64
+_HASHED_IMAGES = 64  # compared with the originals when a dataset is relinked
+_TRASH_PREFIX = ".removed-"
+_LOCK_WAIT_SECONDS = 0.5  # `is_being_written` holds the lock for a moment: a writer that starts then must not fail
 
 
-def default_workspace() -> Path:
-    """CRLC_WORKSPACE where it is set, else this computer's place for a user's data."""
+def get_default_workspace() -> Path:
+    """Return the folder in the environment variable CRLC_WORKSPACE, or else a folder in the user's data directory."""
     given = os.environ.get("CRLC_WORKSPACE")
     return Path(given) if given else Path(platformdirs.user_data_dir("crlc-studio", appauthor=False))
 
 
 @dataclass(frozen=True)
 class RelinkReport:
-    """What was found at the new place of the originals."""
+    """Number of original images found at a new location."""
 
     found: int
     expected: int
@@ -48,47 +49,51 @@ class RelinkReport:
 
 
 class Workspace:
-    """A folder with data sets in it, made when first written to."""
+    """Folder that holds datasets and runs; it is created by the first write."""
 
     def __init__(self, root: Path | None = None) -> None:
-        """Take a folder; by default the user's own.
+        """Store the folder, by default that of `get_default_workspace`.
 
         Raises:
-            UsageError: it is a file.
+            UsageError: the path is a file.
         """
-        self.root = (root or default_workspace()).expanduser().absolute()
+        self.root = (root or get_default_workspace()).expanduser().absolute()
         if self.root.exists() and not self.root.is_dir():
-            raise UsageError(f"The workspace {self.root} is a file; it must be a folder. Choose another --workspace.")
+            raise UsageError(
+                f"The workspace {self.root} is a file; it must be a folder.",
+                advice="Choose another workspace.",
+                parameters=("workspace",),
+            )
 
     # ---- reading
 
-    def dataset_names(self) -> list[str]:
-        """Names of all data sets, also of those whose import has not finished or whose files are damaged."""
+    def list_dataset_names(self) -> list[str]:
+        """Return the names of all datasets, including incomplete imports and damaged datasets."""
         with suppress(FileNotFoundError):
             folders = (folder for folder in self._datasets.iterdir() if not folder.name.startswith("."))
             return sorted(folder.name for folder in folders if (folder / INFO_FILE).exists())
         return []
 
-    def dataset(self, name: str) -> ImageDataset:
-        """Open a data set.
+    def open_dataset(self, name: str) -> ImageDataset:
+        """Open a dataset.
 
         Raises:
-            NotFoundError: there is none of that name; the nearest one is offered.
+            NotFoundError: no dataset has this name; the advice suggests a similar one.
         """
         self._require(name)
         return ImageDataset(self._datasets / name)
 
     def _require(self, name: str) -> None:
-        names = self.dataset_names()
+        names = self.list_dataset_names()
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names) or 'none yet'}."
-            raise NotFoundError(f"No data set is named {printable(name)!r} in {self.root}. {hint}")
+            raise NotFoundError(f"No dataset is named {to_printable(name)!r} in {self.root}.", advice=hint)
 
     def is_being_written(self, name: str) -> bool:
-        """Whether somebody imports, re-links or removes a data set right now, in whatever process."""
+        """Return whether a process is currently importing, relinking or removing the dataset."""
         try:
-            with self._lock(name):
+            with self._lock(name, timeout_seconds=0):
                 return False
         except BusyError:
             return True
@@ -104,49 +109,57 @@ class Workspace:
         downloads: Path | None = None,
         report: ProgressCallback = no_progress,
     ) -> tuple[ImageDataset, ImportReport]:
-        """Make a data set of a source, carry on an interrupted import, or bring one up to date.
+        """Import a dataset, continue an interrupted import, or update a dataset from its source.
 
         Args:
-            given: a path or the name of a built-in set.
-            name: what to call it; by default after the source.
-            options: how to import; what they leave open stays as it was.
-            downloads: where built-in sets are kept; by default in the workspace.
-            report: told about progress.
+            given: path of a source, or name of a built-in dataset.
+            name: name of the dataset; by default, derived from the source.
+            options: import options; those that are not set keep their value from an earlier import.
+            downloads: folder for built-in datasets; by default, in the workspace.
+            report: receives the progress.
+
+        Returns:
+            The dataset and a report about readable, unreadable and duplicate images.
 
         Raises:
-            CrlcError: with nothing changed, unless it says otherwise.
+            CrlcError: the import failed; nothing was changed unless the message says so.
         """
         options = (options or ImportOptions()).with_absolute_paths()
-        with disk_full_explained(self.root):
+        with explain_disk_full(self.root):
             downloads = (downloads or self.root / "downloads").absolute()
             source = open_source(given, downloads)
-            name = check_name(name) if name is not None else self._fitting_name(source)
+            name = check_dataset_name(name) if name is not None else self._choose_name(source)
             with self._lock(name):
                 info, is_new = self._prepare(name, source, downloads, options)
                 folder = self._datasets / name
                 try:
                     outcome = Importer(folder, source, info.options, report).run()
                 except CrlcError:
-                    if is_new and not _anything_imported(folder):
+                    if is_new and not _has_images(folder):
                         shutil.rmtree(folder, ignore_errors=True)
                     raise
-                # What was said this time, and the size chosen, are remembered once it has worked.
+                # The options and the chosen size are stored only after a successful import.
                 replace(info, size=info.size or outcome.sizes[0]).save(folder)
                 return ImageDataset(folder), outcome
 
-    def relink(self, name: str, new_location: str) -> RelinkReport:
-        """Tell a data set where its originals are now, after checking that they are.
+    def relink_dataset(self, name: str, new_location: str) -> RelinkReport:
+        """Change the location of the original images of a dataset, after checking that they are there.
+
+        Args:
+            name: name of the dataset.
+            new_location: path of the moved source.
 
         Raises:
-            SourceError: fewer than half of them are there, or their content is another.
+            SourceError: fewer than half of the images are there, or their content differs.
         """
         self._require(name)
         with self._lock(name):
-            dataset = self.dataset(name)
+            dataset = self.open_dataset(name)
             source = open_source(new_location, Path(dataset.info.downloads))
             if source.kind != dataset.info.source_kind:
                 raise SourceError(
-                    f"{name} was imported from a {dataset.info.source_kind}, but {source.location} is a {source.kind}."
+                    f"{source.location} is not allowed: its kind is {source.kind}, but {name} was imported "
+                    f"from a source of the kind {dataset.info.source_kind}. Nothing was changed."
                 )
             with Manifest(dataset.folder) as manifest:
                 expected = manifest.count("ok")
@@ -160,79 +173,82 @@ class Workspace:
             replace(dataset.info, location=source.location).save(dataset.folder)
             return RelinkReport(found, expected, source.location)
 
-    def remove(self, name: str) -> None:
-        """Forget a data set and its decoded pixels, also a damaged one. The originals are not touched."""
+    def remove_dataset(self, name: str) -> None:
+        """Remove a dataset and its decoded pixels, even a damaged one. The original images are not touched."""
         self._require(name)
         with self._lock(name):
-            # Renamed first: whoever lists the data sets sees it whole or not at all.
+            # Renamed first, so that a list of datasets shows it either complete or not at all.
             folder = self._datasets / name
-            folder.rename(folder.with_name(f"{_TRASH}{uuid.uuid4().hex}"))
-        for trash in self._datasets.glob(f"{_TRASH}*"):  # also what an interrupted removal left
+            folder.rename(folder.with_name(f"{_TRASH_PREFIX}{uuid.uuid4().hex}"))
+        for trash in self._datasets.glob(f"{_TRASH_PREFIX}*"):  # including those that an interrupted removal left
             shutil.rmtree(trash, ignore_errors=True)
 
-    # ---- inside
+    # ---- implementation
 
     @property
     def _datasets(self) -> Path:
         return self.root / "datasets"
 
-    def _lock(self, name: str) -> AbstractContextManager[None]:
-        return writer_lock(self.root / "locks" / f"dataset-{name}.lock", f"The data set {name!r}")
+    def _lock(self, name: str, timeout_seconds: float = _LOCK_WAIT_SECONDS) -> AbstractContextManager[None]:
+        return writer_lock(self.root / "locks" / f"dataset-{name}.lock", f"The dataset {name!r}", timeout_seconds)
 
-    def _fitting_name(self, source: Source) -> str:
-        """The name of the data set made from this source before, or a free one after the source."""
-        usual = _name_for(source)
-        names = sorted(self.dataset_names(), key=lambda name: name != usual)
+    def _choose_name(self, source: Source) -> str:
+        """Return the name of the dataset that has this source, or an unused name derived from the source."""
+        usual = _derive_name(source)
+        names = sorted(self.list_dataset_names(), key=lambda name: name != usual)
         for name in names:
             with suppress(CrlcError):
                 info = DatasetInfo.load(self._datasets / name)
                 if (info.source_kind, info.location) == (source.kind, source.location):
                     return name
-        return self._free_name(usual) if usual in names else usual
+        return self._find_unused_name(usual) if usual in names else usual
 
     def _prepare(self, name: str, source: Source, downloads: Path, options: ImportOptions) -> tuple[DatasetInfo, bool]:
-        """The data set's description, made or brought up to date in memory; and whether it is new."""
+        """Return the new or updated description of a dataset, and whether it is new. Updates are not saved yet."""
         folder = self._datasets / name
         if (folder / INFO_FILE).exists():
             info = DatasetInfo.load(folder)
             if (info.source_kind, info.location) != (source.kind, source.location):
                 raise UsageError(
-                    f"A data set named {name!r} exists already, made from {printable(info.location)}. "
-                    f"Give this one another name: --name {self._free_name(name)}."
+                    f"A dataset named {name!r} exists already, imported from {to_printable(info.location)}.",
+                    advice=f"Choose another name, for example {self._find_unused_name(name)}.",
+                    parameters=("name",),
                 )
-            return replace(info, options=options.or_else(info.options)), False
+            return replace(info, options=options.with_defaults(info.options)), False
         folder.mkdir(parents=True, exist_ok=True)
+        # The manifest is created first: a folder is listed as a dataset as soon as it has a description.
+        Manifest(folder, create=True).close()
         created = datetime.now(UTC).isoformat(timespec="seconds")
         info = DatasetInfo(name, uuid.uuid4().hex, source.kind, source.location, str(downloads), options, created)
         info.save(folder)
         return info, True
 
-    def _free_name(self, name: str) -> str:
-        taken = set(self.dataset_names())
+    def _find_unused_name(self, name: str) -> str:
+        taken = set(self.list_dataset_names())
         return next(f"{name}-{number}" for number in range(2, len(taken) + 3) if f"{name}-{number}" not in taken)
 
 
-def check_name(name: str) -> str:
-    """A name that can be a folder's on every computer.
+def check_dataset_name(name: str) -> str:
+    """Return the name of a dataset if it is a valid folder name on every system.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the name is not allowed.
     """
-    if not re.fullmatch(r"\w[\w.-]*", name) or len(name) > _LONGEST_NAME or name.endswith("."):
+    if not re.fullmatch(r"\w[\w.-]*", name) or len(name) > _MAX_NAME_LENGTH or name.endswith("."):
         raise UsageError(
-            f"name={printable(name)!r} is not allowed: use up to {_LONGEST_NAME} letters, digits, dots, dashes or "
-            "underscores, starting with a letter or digit."
+            f"name={to_printable(name)!r} is not allowed: it may have up to {_MAX_NAME_LENGTH} letters, digits, dots, "
+            "dashes or underscores, and must start with a letter or digit."
         )
     return name
 
 
-def _name_for(source: Source) -> str:
+def _derive_name(source: Source) -> str:
     stem = Path(source.location).name if source.kind in ("folder", "builtin") else Path(source.location).stem
     plain = unicodedata.normalize("NFC", stem.encode("utf-8", "replace").decode()).lower()
-    return re.sub(r"[^\w.-]+", "-", plain).strip("-._")[:_LONGEST_NAME].rstrip(".") or "images"
+    return re.sub(r"[^\w.-]+", "-", plain).strip("-._")[:_MAX_NAME_LENGTH].rstrip(".") or "images"
 
 
-def _anything_imported(folder: Path) -> bool:
+def _has_images(folder: Path) -> bool:
     try:
         with Manifest(folder) as manifest:
             return manifest.count("ok") > 0
@@ -243,21 +259,23 @@ def _anything_imported(folder: Path) -> bool:
 def _count_found(manifest: Manifest, source: Source) -> int:
     query = "SELECT 1 FROM images WHERE path = ? AND bytes = ? AND status = 'ok'"
     return sum(
-        manifest.connection.execute(query, (path_to_bytes(entry.path), entry.bytes)).fetchone() is not None
-        for entry in source.entries()
+        manifest.connection.execute(query, (encode_path(entry.path), entry.bytes)).fetchone() is not None
+        for entry in source.list_entries()
         if entry.problem is None
     )
 
 
 def _compare_contents(manifest: Manifest, source: Source) -> None:
-    """Files of the right name and length may still be others: look into some."""
-    for record in manifest.sample(_HASHED_ON_RELINK):
+    """Compare the content of a sample of files: a different image may have the same name and size."""
+    for record in manifest.sample_records(_HASHED_IMAGES):
         try:
-            digest = content_hash(source.read(record.path)).hex()
+            digest = hash_content(source.read(record.path)).hex()
         except UnreadableError:
             continue
         if digest != record.hash:
             raise SourceError(
-                f"{printable(record.path)} in {source.location} is another picture than the one imported. "
-                "Nothing was changed; import that folder under a --name of its own."
+                f"{to_printable(record.path)} in {source.location} is not the image that was imported. "
+                "Nothing was changed.",
+                advice="Import that folder as a new dataset with another name.",
+                parameters=("name",),
             )

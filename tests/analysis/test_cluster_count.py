@@ -1,64 +1,70 @@
-"""The number of clusters: costs against recomputing, groups whose number is known, and what cannot be counted."""
+"""Suggested number of clusters: merge costs against recomputation, and groups whose number is known."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from crlc.analysis.cluster_count import _information, _merged, _step, merging_costs, suggest_cluster_count
+from crlc.analysis.cluster_count import (
+    _compute_information,
+    _find_step,
+    _merge,
+    compute_merge_costs,
+    suggest_cluster_count,
+)
 from crlc.errors import UsageError
 
 
-def test_the_cost_of_a_merger_is_the_information_that_is_lost():
+def test_merge_cost_is_the_lost_information():
     random = np.random.default_rng(0).random((6, 6))
     joint = (random + random.T) / (random + random.T).sum()
     joint[2, 3] = joint[3, 2] = 0
     joint /= joint.sum()
-    costs = merging_costs(joint)
+    costs = compute_merge_costs(joint)
     assert np.isinf(costs.diagonal()).all()
     for first in range(6):
         for second in range(first + 1, 6):
-            lost = _information(joint) - _information(_merged(joint, first, second))
+            lost = _compute_information(joint) - _compute_information(_merge(joint, first, second))
             assert costs[first, second] == pytest.approx(lost, abs=1e-12)
             assert costs[second, first] == costs[first, second]
 
 
-def test_information_by_hand():
-    assert _information(np.eye(2) / 2) == pytest.approx(np.log(2))
-    assert _information(np.full((2, 2), 0.25)) == pytest.approx(0)
-    assert _information(_merged(np.eye(4) / 4, 0, 1)) == pytest.approx(1.5 * np.log(2))  # shares 1/2, 1/4, 1/4
+def test_compute_information_of_known_joint_matrices():
+    assert _compute_information(np.eye(2) / 2) == pytest.approx(np.log(2))
+    assert _compute_information(np.full((2, 2), 0.25)) == pytest.approx(0)
+    assert _compute_information(_merge(np.eye(4) / 4, 0, 1)) == pytest.approx(1.5 * np.log(2))
 
 
-def groups(count: int, each: int = 80) -> np.ndarray:
+def make_groups(count: int, each: int = 80) -> np.ndarray:
     generator = np.random.default_rng(count)
     centres = 4 * generator.normal(size=(count, 12))
     return np.concatenate([centre + generator.normal(size=(each, 12)) for centre in centres]).astype(np.float32)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 8, 12])
-def test_groups_that_are_apart_are_counted(count: int):
-    found = suggest_cluster_count(groups(count))
+def test_suggestion_is_the_number_of_separate_groups(count: int):
+    found = suggest_cluster_count(make_groups(count))
     assert found.suggestion == count
     assert found.clearness > 0.8
     assert found.counts[0] == 2
-    assert len(found.counts) == len(found.information) == len(found.added_share)
+    assert len(found.counts) == len(found.information) == len(found.added_fraction)
     assert (np.diff(found.information) >= -1e-9).all()
-    assert found.added_share[count - 2] > 0.8 > found.added_share[count - 1]
+    assert found.added_fraction[count - 2] > 0.8 > found.added_fraction[count - 1]
 
 
-def test_the_same_seed_gives_the_same_curve():
-    one, two = (suggest_cluster_count(groups(4), seed=3) for _ in range(2))
-    np.testing.assert_array_equal(one.added_share, two.added_share)
+def test_suggestion_is_reproducible_by_seed():
+    one, two = (suggest_cluster_count(make_groups(4), seed=3) for _ in range(2))
+    np.testing.assert_array_equal(one.added_fraction, two.added_fraction)
 
 
-def test_of_fits_about_as_good_the_fewest_clusters_are_taken():
-    assert _step(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))[0] == 3
-    assert _step(np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0]))[0] == 3  # halfway: as good as four
-    assert _step(np.full(5, 0.4))[1] == 0
+def test_step_prefers_fewer_clusters_among_similar_fits():
+    assert _find_step(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))[0] == 3
+    assert _find_step(np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0]))[0] == 3  # halfway: 3 and 4 fit equally well
+    assert _find_step(np.full(5, 0.4))[1] == 0
 
 
-def test_what_cannot_be_counted_is_said():
-    with pytest.raises(UsageError, match="needs at least 40 images; there are 12"):
-        suggest_cluster_count(groups(3, 4))
-    with pytest.raises(UsageError, match="auto:2.* at least 3"):
-        suggest_cluster_count(groups(3), most=2)
+def test_suggestion_refuses_few_images_and_a_small_range():
+    with pytest.raises(UsageError, match="40 images.* 12"):
+        suggest_cluster_count(make_groups(3, 4))
+    with pytest.raises(UsageError, match="auto:2.* 3 to 100"):
+        suggest_cluster_count(make_groups(3), max_clusters=2)

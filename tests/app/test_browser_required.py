@@ -1,4 +1,4 @@
-"""Tests in a browser are skipped only where that is honest."""
+"""Browser tests are skipped only without a browser, and never in CI."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.app.conftest import require_chromium
 from tests.conftest import ROOT
 
 
-def test_without_a_browser_ci_fails_and_others_skip(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_require_chromium_fails_in_ci_and_skips_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="CI must install one"):
@@ -22,7 +22,7 @@ def test_without_a_browser_ci_fails_and_others_skip(monkeypatch: pytest.MonkeyPa
     assert require_chromium() == str(tmp_path / "chromium")
 
 
-def test_all_browsers_are_started_in_one_place():
+def test_browsers_are_started_only_in_conftest():
     starts = "sync_" + "playwright("
     files = [file for file in (ROOT / "tests").rglob("*.py") if starts in file.read_text(encoding="utf-8")]
     assert [str(file.relative_to(ROOT)) for file in files] == ["tests/app/conftest.py"]

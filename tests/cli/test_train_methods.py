@@ -1,4 +1,4 @@
-"""Methods, splits, labels and suggested numbers of clusters, as `crlc train` offers them."""
+"""Command train: methods, splits, labels and suggested numbers of clusters."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crlc.analysis.agreement import matched_accuracy
+from crlc.analysis.class_metrics import compute_accuracy
 from crlc.workspace import Workspace
-from crlc.workspace.runs import Runs
+from crlc.workspace.runs import RunStore
+
+pytestmark = pytest.mark.slow
 
 FAST = ("--set", "subheads=2", "--set", "batch_size=64")
 
 
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
-    """A folder of 60 coloured pictures, three kinds, in folders by kind."""
+    """Return a folder of 60 coloured images of three classes, one subfolder for each class."""
     generator = np.random.default_rng(0)
     for number in range(60):
         pixels = generator.integers(0, 90, (40, 40, 3))
@@ -29,61 +31,61 @@ def photographs(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def test_photographs_go_to_a_frozen_backbone_and_it_says_so(crlc, photographs: Path, workspace: Workspace):
+def test_train_on_photographs_uses_a_frozen_backbone(crlc, photographs: Path, workspace: Workspace):
     small = ("--set", "image_size=32", "--set", "epochs=30", *FAST)
     outcome = crlc("train", photographs, *small, "--json")
     assert outcome.code == 0, outcome.err
-    assert "Method: two-stage: two stages on a frozen pretrained backbone, as there is no GPU" in outcome.err
+    assert "two-stage" in outcome.err
     assert "Computing features" in outcome.err
     assert outcome.json["metrics"]["acc"] > 0.9
-    run = Runs(workspace).open("last")
-    assert run.description()["settings"]["frozen"]
+    run = RunStore(workspace).open("last")
+    assert run.read_metadata()["settings"]["frozen"]
     again = crlc("train", "photos", *small, "--seed", 1)
     assert again.code == 0
-    assert "Computing features" not in again.err  # they were kept
+    assert "Computing features" not in again.err  # they were cached
     assigned = crlc("assign", "last", photographs / "red", "--json").json
     assert len({row["cluster"] for row in assigned["images"]}) == 1
 
 
-def test_small_grey_images_are_trained_end_to_end_unless_asked_otherwise(crlc, small_set: Path, workspace: Workspace):
-    assert "Method: end-to-end: end to end with a small network, as the images are grey and of 16 px" in (
-        crlc("train", small_set, "--epochs", 1, *FAST).err
-    )
+def test_train_on_small_grey_images_is_end_to_end_by_default(crlc, small_set: Path, workspace: Workspace):
+    first = crlc("train", small_set, "--epochs", 1, *FAST)
+    assert "end-to-end" in first.err
+    assert "16 px" in first.err
     arguments = ("--method", "two-stage", "--backbone", "small", "--neighbours", 5, "--set", "pretrain_epochs=2")
     outcome = crlc("train", "set", *arguments, "--epochs", 1, *FAST, "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.json["epochs"] == 3
-    kinds = [record for record in Runs(workspace).open("last").metrics() if record["kind"] == "stage"]
-    assert [record["stage"] for record in kinds] == ["representation", "clusters"]
-    assert 0 < kinds[1]["neighbour_purity"] <= 1
+    stages = [record for record in RunStore(workspace).open("last").metrics_log.read() if record["kind"] == "stage"]
+    assert [record["stage"] for record in stages] == ["representation", "clusters"]
+    assert 0 < stages[1]["neighbour_purity"] <= 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--method", "semi"], "CRLC-semi needs --method semi, --parent RUN and --labels"),
-        (["--frozen", "--backbone", "small"], "frozen=True is not allowed with backbone='small'"),
-        (["--backbone", "resnet5"], "Did you mean resnet50?"),
+        (["--method", "semi"], "--labels"),
+        (["--frozen", "--backbone", "small"], "frozen=True"),
+        (["--backbone", "resnet5"], "resnet50?"),
         (["--backbone", "timm/no_such_model"], "no_such_model"),
         (["--weights", "missing.pth", "--backbone", "resnet18"], "missing.pth"),
-        (["--preset", "paper-imagenet50"], "needs --weights FILE"),
-        (["--split", "test"], "split='test': set has no images of it. Its splits: none"),
-        (["--clusters", "many"], "clusters='many' is not allowed: it must be a whole number, auto or auto:MOST"),
-        (["--clusters", "auto:2"], "the highest number must be at least 3"),
+        (["--preset", "paper-imagenet50"], "weights"),
+        (["--split", "test"], "split='test'"),
+        (["--clusters", "many"], "clusters='many' is not allowed"),
+        (["--clusters", "auto:2"], "from 3 to 100"),
     ],
 )
-def test_wrong_calls(crlc, small_set: Path, workspace: Workspace, arguments: list[str], words: str):
+def test_train_rejects_wrong_arguments(crlc, small_set: Path, workspace: Workspace, arguments: list[str], words: str):
     crlc("import", small_set)
     outcome = crlc("train", "set", *arguments)
     assert outcome.code in (1, 2)
     assert words in outcome.err
     assert "Unexpected" not in outcome.err
-    assert Runs(workspace).ids() == []
+    assert RunStore(workspace).list_ids() == []
 
 
 @pytest.fixture
 def split_set(tmp_path: Path, small_set: Path) -> Path:
-    """The small set as files: 120 for training, 60 to test, 20 without a class."""
+    """Return a CSV file of the small dataset: 120 in the split train, 60 in test, and 20 unlabelled."""
     images, rows = np.load(small_set)["images"], []
     for number, pixels in enumerate(images):
         split = "train" if number < 120 else "test" if number < 180 else "unlabelled"
@@ -94,19 +96,19 @@ def split_set(tmp_path: Path, small_set: Path) -> Path:
     return tmp_path / "list.csv"
 
 
-def test_one_split_is_trained_on_and_another_measured(crlc, split_set: Path, workspace: Workspace):
+def test_train_uses_one_split_and_evaluates_another(crlc, split_set: Path, workspace: Workspace):
     arguments = ("--epochs", 30, "--clusters", 2, *FAST)
     outcome = crlc("train", split_set, "--split", "train", "--evaluate-split", "test", *arguments, "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.json["metrics"]["acc"] > 0.9
-    run = Runs(workspace).open("last")
-    assert len(run.ids()) == 120
-    assert run.description()["evaluate_split"] == "test"
+    run = RunStore(workspace).open("last")
+    assert len(run.read_ids()) == 120
+    assert run.read_metadata()["evaluate_split"] == "test"
     whole = crlc("train", "list", "--epochs", 1, *FAST, "--json")
-    assert len(Runs(workspace).open(whole.json["run"]).ids()) == 200
+    assert len(RunStore(workspace).open(whole.json["run"]).read_ids()) == 200
 
 
-def test_labels_from_a_table_make_a_child_with_named_clusters(crlc, small_set: Path, tmp_path: Path, workspace):
+def test_train_semi_with_labels_from_csv_names_the_clusters(crlc, small_set: Path, tmp_path: Path, workspace):
     parent = crlc("train", small_set, "--epochs", 4, "--clusters", 3, *FAST, "--json").json["run"]
     with (tmp_path / "labels.csv").open("w", newline="") as stream:
         rows = [(number, ("bars", "columns")[(number - 1) % 2]) for number in range(1, 9)]
@@ -114,83 +116,85 @@ def test_labels_from_a_table_make_a_child_with_named_clusters(crlc, small_set: P
     arguments = ("train", "set", "--method", "semi", "--parent", parent, "--labels", tmp_path / "labels.csv")
     outcome = crlc(*arguments, "--epochs", 20, "--json")
     assert outcome.code == 0, outcome.err
-    child = Runs(workspace).open(outcome.json["run"])
-    description = child.description()
+    child = RunStore(workspace).open(outcome.json["run"])
+    description = child.read_metadata()
     assert (description["parent"], sorted(description["names"].values())) == (parent, ["bars", "columns"])
-    clusters = np.array(child.result()[0]["cluster"])
+    clusters = np.array(child.open_result()[0]["cluster"])
     names = np.array([description["names"].get(str(cluster), "") for cluster in clusters])
     expected = np.array(["bars", "columns"])[np.arange(200) % 2]
     assert (names == expected)[8:].mean() > 0.9
-    assert matched_accuracy(clusters, np.arange(200) % 2) > 0.9
+    assert compute_accuracy(clusters, np.arange(200) % 2) > 0.9
 
 
-def test_labels_of_the_workspace_and_of_classes(crlc, small_set: Path, workspace: Workspace):
+def test_train_semi_with_labels_of_the_workspace_and_of_classes(crlc, small_set: Path, workspace: Workspace):
     parent = crlc("train", small_set, "--epochs", 2, *FAST, "--json").json["run"]
     semi = ("train", "set", "--method", "semi", "--parent", parent, "--epochs", 1)
     empty = crlc(*semi, "--labels", "workspace")
     assert empty.code == 2
-    assert "labels='workspace' has no label for any image of this run" in empty.err
+    assert "labels='workspace'" in empty.err
     assert crlc("label", "set", "set", "bars", 1, 3).code == 0
     assert crlc("label", "set", "set", "columns", 2).code == 0
     assert crlc(*semi, "--labels", "workspace").code == 0
-    assert len(np.load(Runs(workspace).open("last").path / "labels.npy")) == 3
+    assert len(np.load(RunStore(workspace).open("last").path / "labels.npy")) == 3
     assert crlc(*semi, "--labels", "classes:5", "--seed", 3).code == 0
-    assert len(np.load(Runs(workspace).open("last").path / "labels.npy")) == 10
+    assert len(np.load(RunStore(workspace).open("last").path / "labels.npy")) == 10
 
 
-def test_the_papers_semi_needs_no_parent(crlc, small_set: Path, workspace: Workspace):
+def test_train_semi_with_a_paper_preset_needs_no_parent(crlc, small_set: Path, workspace: Workspace):
     tiny = ("--epochs", 3, "--backbone", "small", "--set", "image_size=16", "--set", "batch_size=64", "--clusters", 2)
     crlc("import", small_set)
     outcome = crlc("train", "set", "--preset", "paper-semi-cifar10", *tiny)
     assert outcome.code == 2
-    assert "CRLC-semi needs --method semi, --parent RUN and --labels" in outcome.err
+    assert "--labels" in outcome.err
     outcome = crlc("train", "set", "--preset", "paper-semi-cifar10", "--labels", "classes:10", *tiny)
     assert outcome.code == 0, outcome.err
-    description = Runs(workspace).open("last").description()
+    description = RunStore(workspace).open("last").read_metadata()
     assert (description["preset"], description["settings"]["method"]) == ("paper-semi-cifar10", "semi")
     assert description["names"] == {"0": "0", "1": "1"}
 
 
-def test_images_excluded_since_stay_out_of_a_child(crlc, small_set: Path, workspace: Workspace):
+def test_train_semi_leaves_out_images_excluded_after_the_parent_run(crlc, small_set: Path, workspace: Workspace):
     parent = crlc("train", small_set, "--epochs", 1, *FAST, "--json").json["run"]
     crlc("label", "set", "set", "bars", 1, 3, 5)
     crlc("label", "set", "set", "columns", 4)
     crlc("label", "set", "exclude", 2, 3)
     outcome = crlc("train", "set", "--method", "semi", "--parent", parent, "--labels", "workspace", "--epochs", 1)
     assert outcome.code == 0, outcome.err
-    child = Runs(workspace).open("last")
-    assert len(child.ids()) == 198
-    labelled = child.ids()[np.load(child.path / "labels.npy")[:, 0]]
+    child = RunStore(workspace).open("last")
+    assert len(child.read_ids()) == 198
+    labelled = child.read_ids()[np.load(child.path / "labels.npy")[:, 0]]
     assert labelled.tolist() == [1, 4, 5]
 
 
-def test_excluded_images_are_not_trained_on(crlc, small_set: Path, workspace: Workspace):
+def test_train_leaves_out_excluded_images(crlc, small_set: Path, workspace: Workspace):
     crlc("import", small_set)
     assert crlc("label", "set", "exclude", 5, 6, 7).code == 0
     crlc("train", "set", "--epochs", 1, *FAST)
-    ids = Runs(workspace).open("last").ids()
+    ids = RunStore(workspace).open("last").read_ids()
     assert len(ids) == 197
     assert not set(ids.tolist()) & {5, 6, 7}
     crlc("label", "set", "exclude", *range(1, 201))
     outcome = crlc("train", "set", "--epochs", 1, *FAST)
     assert outcome.code == 2
-    assert "All images of this data set are excluded" in outcome.err
+    assert "excluded" in outcome.err
 
 
-def test_a_number_of_clusters_is_suggested_and_its_curve_kept(crlc, small_set: Path, workspace: Workspace):
+def test_train_with_auto_clusters_stores_the_suggestion_and_its_curve(crlc, small_set: Path, workspace: Workspace):
     outcome = crlc("train", small_set, "--clusters", "auto", "--epochs", 1, *FAST)
     assert outcome.code == 0, outcome.err
-    assert "Clusters: 2 suggested, read from the pixels, as the images are small and grey" in outcome.err
-    description = Runs(workspace).open("last").description()
+    assert "Clusters: 2 " in outcome.err
+    assert "pixel" in outcome.err
+    description = RunStore(workspace).open("last").read_metadata()
     assert description["settings"]["clusters"] == 2
     curve = description["cluster_count"]
     assert (curve["suggestion"], curve["counts"][0]) == (2, 2)
     assert len(curve["counts"]) == len(curve["added_share"]) == len(curve["information"])
 
 
-def test_a_shrunk_batch_and_dead_clusters_are_warned_of(crlc, small_set: Path):
+def test_train_warns_of_small_batches_and_empty_clusters(crlc, small_set: Path):
     outcome = crlc("train", small_set, "--clusters", 150, "--epochs", 8, "--set", "subheads=2")
     assert "Warning:" in outcome.out
     few = crlc("train", "set", "--epochs", 1, "--set", "batch_size=512", "--json").json
     (warning,) = [warning for warning in few["warnings"] if warning["kind"] == "small-batch"]
-    assert "only 200 images, so a batch has 200 instead of 512" in warning["text"]
+    assert "200" in warning["text"]
+    assert "512" in warning["text"]

@@ -1,4 +1,4 @@
-"""What several files of tests about training share."""
+"""Fixtures that the tests of training share."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from crlc.training.settings import TrainSettings
+from tests.fixtures.training_runs import train
 
-Whole = Callable[[TrainSettings], Path]
+UninterruptedRun = Callable[[TrainSettings], Path]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """Gives the folder of a run that nothing cut off, by its settings; trained once for a file of tests."""
-    from tests.training.test_trainer import trained
+def uninterrupted_run(tmp_path_factory: pytest.TempPathFactory) -> UninterruptedRun:
+    """Return the folder of an uninterrupted run by its settings; it is trained once for a module of tests."""
 
     @functools.cache
-    def run(settings: TrainSettings) -> Path:
-        folder = tmp_path_factory.mktemp("whole") / "run"
-        trained(folder, settings)
+    def train_once(settings: TrainSettings) -> Path:
+        folder = tmp_path_factory.mktemp("uninterrupted") / "run"
+        train(folder, settings)
         return folder
 
-    return run
+    return train_once

@@ -1,8 +1,8 @@
-"""Where images come from. `opening.open_source` turns a path or a name into a source.
+"""Sources of images. `opening.open_source` opens the source of a path or name.
 
-Kept light: worker processes import from here, and each kind of source brings its own libraries.
+This module imports no large library, because worker processes import it; each kind of source imports its own.
 """
 
-from crlc.data.sources.base import Entry, RawImage, Source, UnreadableError
+from crlc.data.sources.base import RawImage, Source, SourceEntry, UnreadableError
 
-__all__ = ["Entry", "RawImage", "Source", "UnreadableError"]
+__all__ = ["RawImage", "Source", "SourceEntry", "UnreadableError"]

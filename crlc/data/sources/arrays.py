@@ -1,4 +1,4 @@
-"""Images that are items of an array on disk: .npz files, and the built-in sets once downloaded."""
+"""Sources for images in arrays on disk: .npz files and built-in datasets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from crlc.data.sources.base import Entry, RawImage, UnreadableError
-from crlc.data.sources.folder import stamp_of, why_unreadable
+from crlc.data.sources.base import RawImage, SourceEntry, UnreadableError
+from crlc.data.sources.folder import describe_os_error, make_stamp
 from crlc.errors import SourceError
+from crlc.formatting import format_bytes
 
 _IMAGE_KEYS = ("images", "x", "X", "data", "arr_0")
 _CLASS_KEYS = ("labels", "classes", "y", "Y", "targets", "arr_1")
@@ -30,97 +31,97 @@ _COPY_BYTES = 1 << 22
 
 @dataclass(frozen=True)
 class ArrayPart:
-    """A run of images that lie one behind the other in an uncompressed file."""
+    """A contiguous array of images in an uncompressed file."""
 
     file: str
     offset: int
     shape: tuple[int, ...]
-    """(N, H, W), (N, H, W, channels) or, after `axes`, anything that becomes one of them."""
+    """(N, H, W) or (N, H, W, channels), or a shape that `axes` converts to one of them."""
 
     dtype: str
     axes: tuple[int, ...] | None = None
-    """Order of one item's axes that gives (H, W, channels), where the file has another."""
+    """Axes that transpose one item to (H, W, channels); `None` if it has this order already."""
 
     split: str | None = None
     class_names: tuple[str | None, ...] | None = field(default=None, repr=False)
-    """The class of each image, where known."""
+    """Class of each image, or `None` where unknown."""
 
     stamp: str = ""
-    """The file's state when it was opened: read from another one, offsets would mean nothing."""
+    """Stamp of the file when it was opened. If the file is replaced, the offset may be wrong."""
 
     def read(self, index: int) -> NDArray[Any]:
-        """One item, by a plain read: a map of a file that somebody replaces would kill the process.
+        """Read one item, without a memory map: that would kill the process if the file is truncated.
 
         Raises:
-            UnreadableError: the file is gone, or is another one now.
+            UnreadableError: the file is missing, truncated, or was replaced.
         """
         kind = np.dtype(self.dtype)
         length = math.prod(self.shape[1:]) * kind.itemsize
         try:
             with open(self.file, "rb", buffering=0) as stream:
-                if self.stamp != stamp_of(os.fstat(stream.fileno())):
+                if self.stamp != make_stamp(os.fstat(stream.fileno())):
                     raise UnreadableError("the file was changed since it was opened")
                 stream.seek(self.offset + index * length)
                 content = stream.read(length)
         except OSError as error:
-            raise UnreadableError(why_unreadable(error)) from None
+            raise UnreadableError(describe_os_error(error)) from None
         if len(content) != length:
             raise UnreadableError("truncated: the file ends before the image does")
         item = np.frombuffer(content, kind).reshape(self.shape[1:])
         return item if self.axes is None else np.ascontiguousarray(item.transpose(self.axes))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers need no classes."""
+        """Pickle without classes, which workers do not need."""
         return {**self.__dict__, "class_names": None}
 
 
 class ArraySource:
-    """Parts of arrays, listed as `split/000017` (or `000017` where there are no splits)."""
+    """Source for the images of arrays, listed as `split/000017`, or `000017` without splits."""
 
     has_folders = False
 
     def __init__(self, kind: str, location: str, parts: list[ArrayPart], keep: object = None) -> None:
-        """Take the parts.
+        """Store the parts.
 
         Args:
             kind: `npz` or `builtin`.
-            location: what `open_source` was given.
-            parts: where the images lie.
-            keep: something that must live as long as the source, such as a temporary folder.
+            location: path, or name of the built-in dataset.
+            parts: the arrays of images.
+            keep: an object that must live as long as the source, such as a temporary folder.
         """
         self.kind = kind
         self.location = location
         self._parts = {part.split or "": part for part in parts}
-        self._stamp = stamp_of(os.stat(location)) if kind == "npz" else ""  # built-in sets do not change
+        self._stamp = make_stamp(os.stat(location)) if kind == "npz" else ""  # built-in datasets do not change
         self._keep = keep
 
     def __getstate__(self) -> dict[str, Any]:
-        """The owner of a temporary folder stays in the process that made it."""
+        """Pickle without the temporary folder, which the process that created it owns."""
         return {**self.__dict__, "_keep": None}
 
-    def entries(self) -> Iterator[Entry]:
-        """List all items of all parts."""
+    def list_entries(self) -> Iterator[SourceEntry]:
+        """Yield all items of all parts."""
         for part in self._parts.values():
             size = math.prod(part.shape[1:]) * np.dtype(part.dtype).itemsize
             prefix = f"{part.split}/" if part.split else ""
             for index in range(part.shape[0]):
                 class_name = part.class_names[index] if part.class_names else None
-                yield Entry(f"{prefix}{index:06d}", size, self._stamp, part.split, class_name)
+                yield SourceEntry(f"{prefix}{index:06d}", size, self._stamp, part.split, class_name)
 
     def read(self, path: str) -> RawImage:
-        """One item as 8-bit pixels, (H, W) or (H, W, channels)."""
+        """Return one item as 8-bit pixels, (H, W) or (H, W, channels)."""
         split, _, number = path.rpartition("/")
         part = self._parts.get(split)
         if part is None or not number.isdigit() or int(number) >= part.shape[0]:
-            raise UnreadableError("the image is not in the file any more")
-        return _unsigned_pixels(part.read(int(number)))
+            raise UnreadableError("the image is no longer in the file")
+        return _to_uint8(part.read(int(number)))
 
 
 def open_npz(location: str) -> ArraySource:
-    """Open a NumPy archive of images and perhaps classes, without loading it.
+    """Open a NumPy archive of images and optional classes, without loading it.
 
     Raises:
-        SourceError: not a NumPy archive, or no array in it can be taken for images.
+        SourceError: the file is not a NumPy archive, or none of its arrays contains images.
     """
     try:
         with zipfile.ZipFile(location) as archive:
@@ -128,22 +129,24 @@ def open_npz(location: str) -> ArraySource:
             key = next((key for key in _IMAGE_KEYS if key in arrays), None)
             if key is None:
                 raise SourceError(
-                    f"{location} holds no array of images. It holds: {', '.join(arrays) or 'nothing'}. "
-                    f"Name the array one of {', '.join(_IMAGE_KEYS)}."
+                    f"{location} has no array of images. Its arrays are: {', '.join(arrays) or 'none'}.",
+                    advice=f"Name the array one of {', '.join(_IMAGE_KEYS)}.",
                 )
-            shape, dtype, header_bytes = _npy_header(archive, arrays[key], location)
-            axes = _axes_to_channels_last(shape, key, location)
+            shape, dtype, header_bytes = _read_npy_header(archive, arrays[key], location)
+            axes = _find_channels_last_axes(shape, key, location)
             class_names = _read_classes(archive, arrays, shape[0], location)
-            file, offset, keep = _uncompressed(archive, arrays[key], header_bytes, location)
+            file, offset, keep = _locate_uncompressed(archive, arrays[key], header_bytes, location)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise SourceError(f"{location} cannot be read as a NumPy archive: {error}. Is the file complete?") from None
-    part = ArrayPart(file, offset, shape, dtype.str, axes, None, class_names, stamp_of(os.stat(file)))
+        raise SourceError(
+            f"{location} cannot be read as a NumPy archive: {error}.", advice="Check that the file is complete."
+        ) from None
+    part = ArrayPart(file, offset, shape, dtype.str, axes, None, class_names, make_stamp(os.stat(file)))
     if dtype.kind == "f":
         _check_fractions(part, key, location)
     return ArraySource("npz", location, [part], keep)
 
 
-def _npy_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+def _read_npy_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     try:
         with archive.open(name) as stream:
             version = npy_format.read_magic(stream)
@@ -154,14 +157,14 @@ def _npy_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tup
         raise SourceError(f"{location}: {name} is not a NumPy array: {error}.") from None
     if dtype.kind not in "bf" and dtype not in (np.uint8, np.uint16):
         raise SourceError(
-            f"{location}: {name} has type {dtype}. Images must be uint8, uint16, bool, or floats from 0 to 1."
+            f"{location}: {name} has type {dtype}; it must be uint8, uint16, bool, or floats from 0 to 1."
         )
     if fortran:
-        raise SourceError(f"{location}: {name} is in Fortran order. Save it with np.ascontiguousarray.")
+        raise SourceError(f"{location}: {name} is in Fortran order.", advice="Save it with np.ascontiguousarray.")
     return shape, dtype, header_bytes
 
 
-def _axes_to_channels_last(shape: tuple[int, ...], key: str, location: str) -> tuple[int, ...] | None:
+def _find_channels_last_axes(shape: tuple[int, ...], key: str, location: str) -> tuple[int, ...] | None:
     three, four = len(shape) == 3, len(shape) == 4  # noqa: PLR2004
     if 0 in shape:
         raise SourceError(f"{location}: {key!r} is empty (shape {shape}).")
@@ -195,8 +198,10 @@ def _read_classes(
     return tuple(str(value) for value in values.tolist())
 
 
-def _uncompressed(archive: zipfile.ZipFile, name: str, header_bytes: int, location: str) -> tuple[str, int, object]:
-    """Where the raw pixels can be memory-mapped: in the archive itself, or unpacked beside it."""
+def _locate_uncompressed(
+    archive: zipfile.ZipFile, name: str, header_bytes: int, location: str
+) -> tuple[str, int, object]:
+    """Return file and offset of the raw pixels, in the archive or unpacked to a temporary folder, and that folder."""
     member = archive.getinfo(name)
     if member.compress_type == zipfile.ZIP_STORED:
         with open(location, "rb") as stream:
@@ -208,8 +213,8 @@ def _uncompressed(archive: zipfile.ZipFile, name: str, header_bytes: int, locati
     free = shutil.disk_usage(folder.name).free
     if member.file_size > free:
         raise SourceError(
-            f"{location} unpacks to {member.file_size / 1e9:.1f} GB, but {folder.name} has {free / 1e9:.1f} GB free. "
-            "Free some space, or set TMPDIR to another disk."
+            f"{location} unpacks to {format_bytes(member.file_size)}, but {folder.name} has {format_bytes(free)} free.",
+            advice="Free some space, or set TMPDIR to another disk.",
         )
     unpacked = Path(folder.name, "images.npy")
     with archive.open(member) as packed, unpacked.open("wb") as stream:
@@ -218,7 +223,7 @@ def _uncompressed(archive: zipfile.ZipFile, name: str, header_bytes: int, locati
 
 
 def _check_fractions(part: ArrayPart, key: str, location: str) -> None:
-    """Floats mean fractions of full brightness; anything else is a guess we do not make."""
+    """Check that floats are from 0 to 1: the scale of other values is unknown."""
     lowest, highest = math.inf, -math.inf
     items = np.memmap(part.file, dtype=np.dtype(part.dtype), mode="r", offset=part.offset, shape=part.shape)
     step = max(1, _COPY_BYTES // max(1, math.prod(part.shape[1:])))
@@ -228,12 +233,13 @@ def _check_fractions(part: ArrayPart, key: str, location: str) -> None:
         highest = max(highest, float(np.nanmax(block)))
     if lowest < 0 or highest > 1:
         raise SourceError(
-            f"{location}: {key!r} holds floats from {lowest:g} to {highest:g}. Scale them to 0..1, or save uint8."
+            f"{location}: {key!r} has floats from {lowest:g} to {highest:g}; they must be from 0 to 1.",
+            advice="Scale them, or save them as uint8.",
         )
 
 
-def _unsigned_pixels(image: NDArray[Any]) -> NDArray[np.uint8]:
-    """One array item as 8-bit pixels: 16-bit values and fractions of 1 are scaled, not cut."""
+def _to_uint8(image: NDArray[Any]) -> NDArray[np.uint8]:
+    """Convert an item to 8-bit pixels; 16-bit values and floats are scaled, not clipped."""
     if image.dtype == np.uint8:
         return image
     if image.dtype == np.bool_:
@@ -241,5 +247,5 @@ def _unsigned_pixels(image: NDArray[Any]) -> NDArray[np.uint8]:
     if image.dtype == np.uint16:
         return ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if not np.isfinite(image).all():
-        raise UnreadableError("holds values that are not numbers (NaN or infinity)")
+        raise UnreadableError("contains values that are not finite (NaN or infinity)")
     return np.rint(image.astype(np.float64) * 255).clip(0, 255).astype(np.uint8)

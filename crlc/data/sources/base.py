@@ -1,4 +1,4 @@
-"""What every source of images offers: a listing, and the raw content of one image."""
+"""Interface of image sources: list the images, and read the raw content of one."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_FILE_BYTES = 1 << 30
-"""Larger files are recorded as unreadable: no camera makes them, and one could fill the memory."""
+"""Larger files are recorded as unreadable: no camera writes them, and one could exhaust the memory."""
 
 SPLITS = ("train", "test", "val", "unlabelled")
+"""Names of the splits, as the manifest stores them."""
+
 _SPLIT_SPELLINGS = {
     "train": "train",
     "training": "train",
@@ -26,62 +28,62 @@ _SPLIT_SPELLINGS = {
 }
 
 RawImage: TypeAlias = "bytes | NDArray[Any]"
-"""An image as its source holds it: an encoded file, or one item of an array."""
+"""An image as its source stores it: an encoded file, or one item of an array."""
 
 
-def split_named(name: str) -> str | None:
-    """The split that a folder or a CSV cell of that name stands for, if any."""
+def parse_split(name: str) -> str | None:
+    """Return the split named by a folder or a CSV cell, or `None`."""
     return _SPLIT_SPELLINGS.get(name.lower())
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One listed file (or array item), before anything of it was read."""
+class SourceEntry:
+    """One listed file or array item, before its content is read."""
 
     path: str
-    """Its name inside the source, with forward slashes; what the source's `read` takes."""
+    """Path inside the source, with forward slashes; the argument of `Source.read`."""
 
     bytes: int
     stamp: str
-    """Changes whenever the file does: times, inode, checksum, whatever the source has without reading it."""
+    """Changes whenever the file changes: times, inode or checksum, known without reading the file."""
 
     split: str | None = None
     class_name: str | None = None
 
     problem: str | None = None
-    """Why it cannot be read, when the listing knows already (a broken link, a locked folder)."""
+    """Reason why it cannot be read, if known from the listing (a broken link, a locked folder)."""
 
 
 class UnreadableError(Exception):
-    """One image cannot be read; the message is the reason that people see."""
+    """One image cannot be read; the message is the reason that the user sees."""
 
 
 class Source(Protocol):
-    """A place that images come from. Workers receive a pickled copy."""
+    """A source of images. It must be picklable: worker processes receive a copy."""
 
     @property
     def kind(self) -> str:
-        """The name under which `open_source` knows this kind."""
+        """Kind of the source: `folder`, `zip`, `csv`, `npz` or `builtin`."""
         ...
 
     @property
     def location(self) -> str:
-        """An absolute path, or the name of a built-in set."""
+        """Absolute path, or name of a built-in dataset."""
         ...
 
     @property
     def has_folders(self) -> bool:
-        """Whether the images lie in folders, which may stand for classes."""
+        """Whether the images are in folders, which may be classes."""
         ...
 
-    def entries(self) -> Iterator[Entry]:
-        """List everything there, in any order, without holding the list."""
+    def list_entries(self) -> Iterator[SourceEntry]:
+        """Yield all files, in any order."""
         ...
 
     def read(self, path: str) -> RawImage:
-        """The content of one listed image.
+        """Return the content of one listed image.
 
         Raises:
-            UnreadableError: it cannot be read, with the reason.
+            UnreadableError: it cannot be read.
         """
         ...

@@ -1,4 +1,4 @@
-"""Data sets known by name: the digits that scikit-learn carries, and torchvision's, downloaded once."""
+"""Built-in datasets: scikit-learn's digits, and torchvision datasets, which are downloaded once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.sources.arrays import ArrayPart, ArraySource
-from crlc.data.sources.folder import stamp_of
+from crlc.data.sources.folder import make_stamp
 from crlc.errors import SourceError
 
 # The 20 super-classes of CIFAR-100 and, for each, its five classes (Krizhevsky, 2009).
@@ -44,23 +44,27 @@ _STL10_ITEM = (3, 96, 96)
 
 
 def open_builtin(name: str, downloads: Path) -> ArraySource:
-    """Open a data set by name; `downloads` holds what was fetched, or is to be.
+    """Open a built-in dataset.
+
+    Args:
+        name: a key of `BUILTIN_DATASETS`.
+        downloads: folder of the downloaded files; missing ones are downloaded to it.
 
     Raises:
-        SourceError: it is not there and cannot be downloaded.
+        SourceError: the files are missing and cannot be downloaded.
     """
-    return ArraySource("builtin", name, BUILTIN_SETS[name](downloads))
+    return ArraySource("builtin", name, BUILTIN_DATASETS[name](downloads))
 
 
-def _digits(downloads: Path) -> list[ArrayPart]:
+def _load_digits(downloads: Path) -> list[ArrayPart]:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
     pixels = np.rint(digits.images * (255 / 16)).astype(np.uint8)
-    return [_saved(downloads / "digits" / "images.npy", pixels, None, [str(value) for value in digits.target])]
+    return [_save_array(downloads / "digits" / "images.npy", pixels, None, [str(value) for value in digits.target])]
 
 
-def _cifar(kind: str, downloads: Path) -> list[ArrayPart]:
+def _load_cifar(kind: str, downloads: Path) -> list[ArrayPart]:
     from torchvision import datasets
 
     torchvision_class = datasets.CIFAR10 if kind == "cifar10" else datasets.CIFAR100
@@ -70,11 +74,11 @@ def _cifar(kind: str, downloads: Path) -> list[ArrayPart]:
         images = _fetch(torchvision_class, kind, downloads, train=split == "train")
         names = images.classes if kind != "cifar20" else [superclass[name] for name in images.classes]
         file = downloads / "unpacked" / f"{'cifar10' if kind == 'cifar10' else 'cifar100'}-{split}.npy"
-        parts.append(_saved(file, images.data, split, [names[target] for target in images.targets]))
+        parts.append(_save_array(file, images.data, split, [names[target] for target in images.targets]))
     return parts
 
 
-def _mnist(kind: str, downloads: Path) -> list[ArrayPart]:
+def _load_mnist(kind: str, downloads: Path) -> list[ArrayPart]:
     from torchvision import datasets
 
     torchvision_class = datasets.MNIST if kind == "mnist" else datasets.FashionMNIST
@@ -84,14 +88,14 @@ def _mnist(kind: str, downloads: Path) -> list[ArrayPart]:
         raw = Path(images.raw_folder) / f"{'train' if split == 'train' else 't10k'}-images-idx3-ubyte"
         names = [name.split(" - ")[0] if kind == "mnist" else name for name in images.classes]
         class_names = tuple(names[int(target)] for target in images.targets)
-        parts.append(_part(raw, _IDX_HEADER_BYTES, tuple(images.data.shape), split, class_names))
+        parts.append(_make_part(raw, _IDX_HEADER_BYTES, tuple(images.data.shape), split, class_names))
     return parts
 
 
-def _stl10(downloads: Path) -> list[ArrayPart]:
+def _load_stl10(downloads: Path) -> list[ArrayPart]:
     from torchvision import datasets
 
-    # torchvision checks and unpacks the files; its loader would hold 2.7 GB of unlabelled images in memory.
+    # torchvision checks and unpacks the files; its loader would keep 2.7 GB of unlabelled images in memory.
     images = _fetch(datasets.STL10, "stl10", downloads, split="test")
     folder = Path(images.root) / images.base_folder
     parts = []
@@ -102,42 +106,43 @@ def _stl10(downloads: Path) -> list[ArrayPart]:
         if split != "unlabelled":
             numbers = np.fromfile(folder / f"{stem}_y.bin", dtype=np.uint8)
             class_names = tuple(images.classes[number - 1] for number in numbers)
-        # The file holds channels, then columns, then rows.
-        parts.append(_part(file, 0, (count, *_STL10_ITEM), split, class_names, axes=(2, 1, 0)))
+        # The order of axes in the file is channels, columns, rows.
+        parts.append(_make_part(file, 0, (count, *_STL10_ITEM), split, class_names, axes=(2, 1, 0)))
     return parts
 
 
 def _fetch(torchvision_class: Callable[..., Any], name: str, downloads: Path, **options: Any) -> Any:
-    """A torchvision data set: the copy on the disk, else downloaded."""
+    """Load a torchvision dataset from disk, or download it."""
     root = str(downloads)
     try:
         return torchvision_class(root, download=False, **options)
     except (RuntimeError, FileNotFoundError):
-        pass  # no copy yet, or one that is not whole
+        pass  # not downloaded yet, or incomplete
     try:
         downloads.mkdir(parents=True, exist_ok=True)
-        with redirect_stdout(stderr):  # stdout belongs to --json
+        with redirect_stdout(stderr):  # standard output is for the result of a command
             return torchvision_class(root, download=True, **options)
     except (URLError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())
         raise SourceError(
-            f"{name} is not in {root} and could not be downloaded ({reason}). Connect to the internet, or put "
-            f"torchvision's copy of it there, or name its folder with --downloads."
+            f"{name} is not in {root} and could not be downloaded ({reason}).",
+            advice="Connect to the internet, put torchvision's copy there, or give the folder that has it.",
+            parameters=("downloads",),
         ) from None
 
 
-def _saved(file: Path, pixels: NDArray[np.uint8], split: str | None, class_names: Sequence[str]) -> ArrayPart:
-    """Write pixels to an uncompressed file once, so that workers can map it."""
+def _save_array(file: Path, pixels: NDArray[np.uint8], split: str | None, class_names: Sequence[str]) -> ArrayPart:
+    """Write pixels to an uncompressed file, unless it exists, from which workers read single images."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_suffix(".part.npy")
         np.save(temporary, pixels)
         temporary.replace(file)
     offset = file.stat().st_size - pixels.nbytes
-    return _part(file, offset, pixels.shape, split, tuple(class_names))
+    return _make_part(file, offset, pixels.shape, split, tuple(class_names))
 
 
-def _part(
+def _make_part(
     file: Path,
     offset: int,
     shape: tuple[int, ...],
@@ -145,15 +150,15 @@ def _part(
     class_names: tuple[str, ...] | None,
     axes: tuple[int, ...] | None = None,
 ) -> ArrayPart:
-    return ArrayPart(str(file), offset, shape, "|u1", axes, split, class_names, stamp_of(file.stat()))
+    return ArrayPart(str(file), offset, shape, "|u1", axes, split, class_names, make_stamp(file.stat()))
 
 
-BUILTIN_SETS: dict[str, Callable[[Path], list[ArrayPart]]] = {
-    "digits": _digits,
-    "cifar10": lambda downloads: _cifar("cifar10", downloads),
-    "cifar20": lambda downloads: _cifar("cifar20", downloads),
-    "cifar100": lambda downloads: _cifar("cifar100", downloads),
-    "stl10": _stl10,
-    "mnist": lambda downloads: _mnist("mnist", downloads),
-    "fashion-mnist": lambda downloads: _mnist("fashion-mnist", downloads),
+BUILTIN_DATASETS: dict[str, Callable[[Path], list[ArrayPart]]] = {
+    "digits": _load_digits,
+    "cifar10": lambda downloads: _load_cifar("cifar10", downloads),
+    "cifar20": lambda downloads: _load_cifar("cifar20", downloads),
+    "cifar100": lambda downloads: _load_cifar("cifar100", downloads),
+    "stl10": _load_stl10,
+    "mnist": lambda downloads: _load_mnist("mnist", downloads),
+    "fashion-mnist": lambda downloads: _load_mnist("fashion-mnist", downloads),
 }

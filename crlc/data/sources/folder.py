@@ -1,4 +1,4 @@
-"""A folder of images, with everything below it. Nothing in it is ever written."""
+"""Source for a folder of images and its subfolders, which is only read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from crlc.data.sources.base import MAX_FILE_BYTES, Entry, UnreadableError, split_named
+from crlc.data.sources.base import MAX_FILE_BYTES, SourceEntry, UnreadableError, parse_split
 from crlc.errors import SourceError
 
 _READ_BYTES = 1 << 20
@@ -17,48 +17,48 @@ _SYSTEM_FILES = frozenset({"thumbs.db", "desktop.ini", "__macosx"})
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of that name is the system's business, not the person's."""
+    """Return whether a name is that of a hidden or system file or folder."""
     return name.startswith(".") or name.lower() in _SYSTEM_FILES
 
 
-def why_unreadable(error: OSError) -> str:
-    """The reason people see for a file that the system would not give."""
+def describe_os_error(error: OSError) -> str:
+    """Return a reason for the user why a file could not be read."""
     if isinstance(error, FileNotFoundError):
-        return "the file is not there any more"
+        return "the file does not exist"
     if isinstance(error, PermissionError):
         return "permission denied"
     return f"the system could not read it ({error.strerror or error})"
 
 
-def stamp_of(status: os.stat_result) -> str:
-    """What changes when a file does. The change time and the inode tell of another file with the same time."""
+def make_stamp(status: os.stat_result) -> str:
+    """Return a text that changes when a file changes, or is replaced by another with the same modification time."""
     return f"{status.st_mtime_ns}:{status.st_ctime_ns}:{status.st_ino}"
 
 
 def read_file(path: str | Path) -> bytes:
-    """The whole content of one ordinary file.
+    """Return the content of a regular file.
 
     Raises:
-        UnreadableError: with the reason that people see.
+        UnreadableError: the file cannot be read; the message is the reason that the user sees.
     """
     try:
-        # A named pipe that took the place of an image since the listing must not block us.
+        # A named pipe that replaced an image after the listing must not block this process.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         try:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableError("not an ordinary file")
+                raise UnreadableError("not a regular file")
             if status.st_size > MAX_FILE_BYTES:
                 raise UnreadableError("larger than 1 GiB")
             return _read_all(handle, status.st_size)
         finally:
             os.close(handle)
     except OSError as error:
-        raise UnreadableError(why_unreadable(error)) from None
+        raise UnreadableError(describe_os_error(error)) from None
 
 
 def _read_all(handle: int, expected: int) -> bytes:
-    """Everything in an open file: one read where the file is as long as the system said."""
+    """Return the content of an open file, with a single read if it has the expected length."""
     content = os.read(handle, expected + 1)
     if len(content) == expected:
         return content
@@ -70,86 +70,89 @@ def _read_all(handle: int, expected: int) -> bytes:
 
 @dataclass(frozen=True)
 class FolderSource:
-    """All files below a folder; hidden ones are passed over, links are followed once."""
+    """All files of a folder and its subfolders. Hidden files are skipped, links are followed once."""
 
     location: str
     kind: str = "folder"
     has_folders: bool = True
 
     def __post_init__(self) -> None:
-        """Check that the folder can be listed at all.
+        """Check that the folder can be listed.
 
         Raises:
-            SourceError: it cannot.
+            SourceError: the folder cannot be listed.
         """
         try:
             with os.scandir(self.location):
                 pass
         except OSError as error:
             raise SourceError(
-                f"The folder {self.location} cannot be opened: {why_unreadable(error)}. Check the path and your rights."
+                f"The folder {self.location} cannot be opened: {describe_os_error(error)}.",
+                advice="Check the path and its permissions.",
             ) from None
 
-    def entries(self) -> Iterator[Entry]:
-        """List every file below the folder, streaming."""
+    def list_entries(self) -> Iterator[SourceEntry]:
+        """Yield every file of the folder and its subfolders."""
         top_is_splits = self._top_folders_are_splits()
-        visited = {_identity(os.stat(self.location))}
+        visited = {_get_identity(os.stat(self.location))}
         pending = [""]
         while pending:
             folder = pending.pop()
             try:
                 listing = os.scandir(os.path.join(self.location, folder))
             except OSError as error:
-                yield Entry(folder, 0, "", problem=f"the folder cannot be opened: {why_unreadable(error)}")
+                yield SourceEntry(folder, 0, "", problem=f"the folder cannot be opened: {describe_os_error(error)}")
                 continue
             with listing:
                 for item in listing:
                     if is_hidden(item.name):
                         continue
                     path = f"{folder}/{item.name}" if folder else item.name
-                    entry = self._describe(item, path, visited, pending)
+                    entry = self._make_entry(item, path, visited, pending)
                     if entry is None:
                         continue
-                    split = split_named(path.split("/", 1)[0]) if top_is_splits and "/" in path else None
+                    split = parse_split(path.split("/", 1)[0]) if top_is_splits and "/" in path else None
                     yield (
-                        entry if split is None else Entry(path, entry.bytes, entry.stamp, split, None, entry.problem)
+                        entry
+                        if split is None
+                        else SourceEntry(path, entry.bytes, entry.stamp, split, None, entry.problem)
                     )
 
     def read(self, path: str) -> bytes:
-        """The content of one file below the folder."""
+        """Return the content of one file."""
         return read_file(os.path.join(self.location, path))
 
     def original(self, path: str) -> Path:
-        """Where the file lies on this computer."""
+        """Return the path of the file on this computer."""
         return Path(self.location, path)
 
-    def _describe(
+    def _make_entry(
         self, item: os.DirEntry[str], path: str, visited: set[tuple[int, int]], pending: list[str]
-    ) -> Entry | None:
-        """The entry of a file; `None` for a folder, which is put in line to be listed."""
+    ) -> SourceEntry | None:
+        """Return the entry of a file, or `None` for a folder, which is added to `pending`."""
         try:
             status = item.stat()
         except OSError as error:
             broken = item.is_symlink()
-            return Entry(path, 0, "", problem="a link to nowhere" if broken else why_unreadable(error))
+            return SourceEntry(path, 0, "", problem="a broken link" if broken else describe_os_error(error))
         if stat.S_ISDIR(status.st_mode):
-            # DirEntry.stat() has no inode on Windows; there os.stat is asked once more.
-            identity = _identity(status if status.st_ino else os.stat(item.path))
-            if identity not in visited:  # a link back to a parent would never end
+            # DirEntry.stat() returns no inode on Windows; os.stat does.
+            identity = _get_identity(status if status.st_ino else os.stat(item.path))
+            if identity not in visited:  # a link to a parent folder would cause an endless loop
                 visited.add(identity)
                 pending.append(path)
             return None
         if not stat.S_ISREG(status.st_mode):
-            return Entry(path, 0, "", problem="not an ordinary file")
-        return Entry(path, status.st_size, stamp_of(status))
+            return SourceEntry(path, 0, "", problem="not a regular file")
+        return SourceEntry(path, status.st_size, make_stamp(status))
 
     def _top_folders_are_splits(self) -> bool:
-        """Whether the folder holds train/, test/ and the like, and no other folders."""
+        """Return whether all subfolders are splits, such as train/ and test/."""
         names: list[str] = []
         with suppress(OSError), os.scandir(self.location) as listing:
             names = [item.name for item in listing if not is_hidden(item.name) and item.is_dir()]
-        return bool(names) and all(split_named(name) for name in names)
+        return bool(names) and all(parse_split(name) for name in names)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def _get_identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino

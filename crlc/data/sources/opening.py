@@ -1,4 +1,4 @@
-"""Finding out what a path or a name is."""
+"""Opening of a source by its path or name."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 from crlc.data.sources.archive import ZipSource
 from crlc.data.sources.arrays import open_npz
 from crlc.data.sources.base import Source
-from crlc.data.sources.builtin import BUILTIN_SETS, open_builtin
+from crlc.data.sources.builtin import BUILTIN_DATASETS, open_builtin
 from crlc.data.sources.folder import FolderSource
 from crlc.data.sources.table import CsvSource
 from crlc.errors import SourceError
-from crlc.names import printable
+from crlc.paths import to_printable
 
-_WHAT_WE_TAKE = "a folder, a .zip, an .npz, a .csv of paths, or one of " + ", ".join(BUILTIN_SETS)
+_ADVICE = f"Give a folder, a .zip, an .npz, a .csv of paths, or one of {', '.join(BUILTIN_DATASETS)}."
 
 
 def open_source(given: str, downloads: Path) -> Source:
-    """Find out what `given` is and open it.
+    """Open the source of a path or name.
 
     Args:
-        given: a path, or the name of a built-in data set.
-        downloads: where built-in data sets are kept.
+        given: a path, or the name of a built-in dataset.
+        downloads: folder of the downloaded built-in datasets.
 
     Raises:
-        SourceError: there is nothing of that name, or it is nothing images come from.
+        SourceError: the path does not exist, or is not a source of images.
     """
-    if given in BUILTIN_SETS:
+    if given in BUILTIN_DATASETS:
         return open_builtin(given, downloads)
     try:
         return _open_path(given)
-    except (OSError, RuntimeError, ValueError) as error:  # no such user, a name too long, a NUL in it
-        raise SourceError(f"{printable(given)[:200]} cannot be opened: {error}. Give {_WHAT_WE_TAKE}.") from None
+    except (OSError, RuntimeError, ValueError) as error:  # an unknown user, a name that is too long or contains NUL
+        raise SourceError(f"{to_printable(given)[:200]} cannot be opened: {error}.", advice=_ADVICE) from None
 
 
 def _open_path(given: str) -> Source:
@@ -43,10 +43,10 @@ def _open_path(given: str) -> Source:
     if path.is_file():
         return _open_file(path.resolve())
     if path.exists():
-        raise SourceError(f"{given} is neither a folder nor a file. Give {_WHAT_WE_TAKE}.")
-    near = difflib.get_close_matches(given, BUILTIN_SETS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise SourceError(f"{given} does not exist.{hint} Give {_WHAT_WE_TAKE}.")
+        raise SourceError(f"{given} is neither a folder nor a file.", advice=_ADVICE)
+    near = difflib.get_close_matches(given, BUILTIN_DATASETS, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise SourceError(f"{given} does not exist.", advice=hint + _ADVICE)
 
 
 def _open_file(path: Path) -> Source:
@@ -57,4 +57,4 @@ def _open_file(path: Path) -> Source:
         return ZipSource(str(path))
     if suffix in (".csv", ".tsv"):
         return CsvSource(str(path))
-    raise SourceError(f"{path} is a single file that images cannot be taken from. Give {_WHAT_WE_TAKE}.")
+    raise SourceError(f"{path} is a single file of an unsupported kind.", advice=_ADVICE)

@@ -1,0 +1,70 @@
+"""Imports started on the Start page: they continue in the background when the page is left or closed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
+from crlc.data.options import ImportOptions
+from crlc.errors import CrlcError
+from crlc.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class ImportOutcome:
+    """Result of a finished import."""
+
+    dataset: str
+    readable: int
+    """Number of images that could be decoded."""
+
+    seconds: float
+
+
+def start_import(
+    workspace: Workspace, source: str, name: str | None = None, options: ImportOptions | None = None
+) -> str:
+    """Start an import, unless the same source is being imported; return the key of its task.
+
+    Args:
+        workspace: receives the dataset.
+        source: a path, or the name of a built-in dataset.
+        name: the dataset to resume or update; by default a name made from the source.
+        options: import options; those that are not set stay as in an earlier import.
+    """
+
+    def run(task: BackgroundTask) -> None:
+        try:
+            dataset, outcome = workspace.import_dataset(source, name=name, options=options, report=task.report)
+        except OSError as error:
+            raise CrlcError(
+                f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
+            ) from None
+        task.result = ImportOutcome(dataset.name, outcome.readable, outcome.seconds)
+
+    for key, task in list_imports(workspace).items():
+        if not task.is_running and task.error is None:
+            dismiss_task(key)  # its session has been closed
+    key = f"{_build_prefix(workspace)}{source}"
+    start_task(key, f"Importing {source}", run)
+    return key
+
+
+def list_imports(workspace: Workspace) -> dict[str, BackgroundTask]:
+    """Return the imports that are running, or have ended and were not dismissed, by key."""
+    return list_tasks(_build_prefix(workspace))
+
+
+def find_locations_being_imported(workspace: Workspace) -> set[str]:
+    """Return the locations, as `DatasetInfo.location` has them, of the imports that this server is running."""
+    locations = set()
+    for key, task in list_imports(workspace).items():
+        if task.is_running:
+            source = key.removeprefix(_build_prefix(workspace))
+            locations |= {source, os.path.realpath(os.path.expanduser(source))}
+    return locations
+
+
+def _build_prefix(workspace: Workspace) -> str:
+    return f"import-{workspace.root}-"

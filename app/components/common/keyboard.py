@@ -1,0 +1,74 @@
+"""Keyboard shortcuts of all pages: one list, opened from the sidebar."""
+
+from __future__ import annotations
+
+from html import escape
+
+import streamlit as st
+
+KEYS: dict[str, tuple[tuple[str, str], ...]] = {
+    "Label": (
+        ("1 to 9, 0", "label the image with the name beside the key; 0 is the tenth"),
+        ("Space", "label the image with the name of its cluster"),
+        ("N", "find or add a name; Enter labels the image, Esc cancels"),
+        ("X", "exclude the image, or include it again"),
+        ("S", "skip the image"),
+        ("Z", "undo the last decision"),
+        ("← →", "previous image, next image"),
+    ),
+    "Galleries": (
+        ("← → ↑ ↓", "move between images"),
+        ("Enter", "open the image"),
+        ("Ctrl + click", "select an image"),
+        ("Shift + click", "select all images up to this one"),
+    ),
+    "Map": (
+        ("← → ↑ ↓", "move the map; the image in the middle is shown"),
+        ("Enter", "open the image in the middle"),
+        ("+ −", "zoom"),  # noqa: RUF001
+        ("0 or F", "show the whole map"),
+        ("L, B, P", "lasso, box, or pan tool"),
+        ("Shift + drag", "select images with a lasso"),
+        ("Alt + drag", "select images with a box"),
+        ("Ctrl while drawing", "add to the selection"),
+        ("Esc", "cancel the tool; press again to clear the selection"),
+    ),
+    "Everywhere": (
+        ("Esc", "close the dialog"),
+        ("Tab", "go to the next control"),
+        ("R", "refresh the page"),
+    ),
+}
+
+
+def show_keyboard_button() -> None:
+    """Show the button that opens the list of shortcuts."""
+    if st.button(
+        "Keyboard shortcuts",
+        icon=":material/keyboard:",
+        type="tertiary",
+        key="show-keys",
+        help="Shows the keyboard shortcuts.",
+    ):
+        _show_keys()
+
+
+@st.dialog("Keyboard shortcuts", width="medium")
+def _show_keys() -> None:
+    st.html(format_keys())
+
+
+def format_keys() -> str:
+    """Return all shortcuts as HTML."""
+    parts = []
+    for page, keys in KEYS.items():
+        rows = "".join(
+            f"<tr><td style='white-space:nowrap;padding:2px 18px 2px 0;font-weight:600'>{escape(key)}</td>"
+            f"<td style='padding:2px 0'>{escape(text)}</td></tr>"
+            for key, text in keys
+        )
+        heading = f"<caption style='text-align:left;font-weight:600;opacity:.7;padding:2px 0'>{escape(page)}</caption>"
+        parts.append(
+            f"<table style='border-collapse:collapse;margin-bottom:14px;break-inside:avoid'>{heading}{rows}</table>"
+        )
+    return f"<div style='columns:2 320px;column-gap:28px'>{''.join(parts)}</div>"

@@ -1,0 +1,1 @@
+"""Galleries of images and the dialog of one image."""

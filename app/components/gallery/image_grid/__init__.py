@@ -1,0 +1,82 @@
+"""Component that shows a grid of images, which can be opened and selected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app.state.widgets import get_widget_value
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One image of a gallery; its texts are safe text."""
+
+    id: int
+    content_hash: str
+    title: str
+    caption: str
+    colour: str | None = None
+    mark: str | None = None
+    """Frame of the image: `good`, `bad` or none."""
+
+    is_tiny: bool = False
+    """True if the image is enlarged without blurring."""
+
+
+@cache
+def _load_component() -> Any:
+    # One script: the browser loads nothing from other servers.
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("loader.js", "grid.js"))
+    style = (_HERE / "grid.css").read_text(encoding="utf-8")
+    return st.components.v2.component("crlc_image_grid", js=script, css=style)
+
+
+def show_image_grid(
+    tiles: Sequence[Tile],
+    images_url: str,
+    *,
+    key: str,
+    columns: int,
+    opened: Callable[[int], None],
+    picked: Callable[[list[int]], None] | None = None,
+    picks: Sequence[int] = (),
+) -> None:
+    """Show a grid of images.
+
+    Args:
+        tiles: the images, in order.
+        images_url: URL that returns the images of all tiles, in the same order.
+        key: key of the component.
+        columns: number of columns.
+        opened: receives the id of a clicked image, before the page runs again.
+        picked: receives the ids of all selected images; `None` if they cannot be selected.
+        picks: ids of the images that are selected.
+    """
+
+    def handle_open() -> None:
+        value = get_widget_value(key).get("opened")
+        if value is not None:
+            opened(int(value))
+
+    def handle_pick() -> None:
+        value = get_widget_value(key).get("picked")
+        if value is not None and picked is not None:
+            picked([int(number) for number in value])
+
+    data = {
+        "items": [asdict(tile) for tile in tiles],
+        "images": images_url,
+        "columns": columns,
+        "picking": picked is not None,
+        "picked": [int(number) for number in picks],
+    }
+    callbacks = {"on_opened_change": handle_open} | ({} if picked is None else {"on_picked_change": handle_pick})
+    _load_component()(key=key, data=data, **callbacks)

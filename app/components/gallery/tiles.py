@@ -1,0 +1,154 @@
+"""Galleries of the images of a view: tiles, pages and thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from html import escape
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.components.gallery.image_grid import Tile, show_image_grid
+from app.state.exploring import get_explore_state, open_image, pick_images, pop_rerun_request, request_rerun, set_page
+from app.urls import build_gallery_url, build_image_url
+from app.view_models.cluster_view import ClusterView
+from crlc.data.image_lookup import read_records
+from crlc.data.thumbnails import is_tiny
+from crlc.paths import to_printable
+
+PER_PAGE = 60
+_THUMBNAIL_PIXELS = 160
+_FULL_WIDTH_COLUMNS = 8
+"""With this many columns or more, a gallery is as wide as the page."""
+
+Rows = NDArray[np.int64]
+
+
+def build_tiles(
+    view: ClusterView,
+    rows: Rows,
+    caption: Callable[[int], str] | None = None,
+    mark: Callable[[int], str | None] | None = None,
+) -> list[Tile]:
+    """Return the tiles of some images, in their order.
+
+    Args:
+        view: the view that the images belong to.
+        rows: rows of the images.
+        caption: returns the caption of an image by its index in `rows`; by default that of the view.
+        mark: returns the frame of an image by its index in `rows`.
+    """
+    records = read_records(view.dataset, view.ids[rows])
+    tiles = []
+    for index, row in enumerate(rows.tolist()):
+        record = records.get(int(view.ids[row]))
+        if record is None:
+            continue
+        cluster = int(view.clusters[row])
+        confidence = "" if view.confidence is None else f", confidence {view.confidence[row]:.1%}"
+        tiles.append(
+            Tile(
+                id=record.id,
+                content_hash=record.hash or "",
+                title=f"{to_printable(record.path)} · {view.format_cluster(cluster)}{confidence}",
+                caption=view.format_caption(row) if caption is None else caption(index),
+                colour=view.get_colour(cluster),
+                mark=None if mark is None else mark(index),
+                is_tiny=is_tiny(record),
+            )
+        )
+    return tiles
+
+
+def build_tile_images_url(view: ClusterView, tiles: Sequence[Tile]) -> str:
+    """Return the URL of the images of some tiles, all in one response."""
+    ids, hashes = [tile.id for tile in tiles], [tile.content_hash for tile in tiles]
+    return build_gallery_url(view.dataset.name, ids, hashes, _THUMBNAIL_PIXELS)
+
+
+@st.fragment
+def show_paged_gallery(
+    view: ClusterView,
+    rows: Rows,
+    *,
+    name: str,
+    columns: int,
+    picking: bool = False,
+    caption: Callable[[int], str] | None = None,
+    height: int | None = None,
+) -> None:
+    """Show a gallery of many images, one page at a time; turning a page redraws only the gallery.
+
+    Args:
+        view: the view that the images belong to.
+        rows: rows of the images, in their order.
+        name: name of the gallery, under which its page number is stored.
+        columns: number of columns.
+        picking: True if images can be selected.
+        caption: returns the caption of an image by its row; by default that of the view.
+        height: in pixels, if the images scroll inside the gallery; by default it shows a whole page.
+    """
+    if pop_rerun_request():
+        st.rerun()  # an image was opened or selected, which other parts of the page show
+    if not len(rows):
+        st.info("No images match these filters.")
+        return
+    pages = -(-len(rows) // PER_PAGE)
+    page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
+    part = rows[page * PER_PAGE : (page + 1) * PER_PAGE]
+    if pages > 1:
+        _show_pager(name, page, pages, is_wide=columns >= _FULL_WIDTH_COLUMNS)
+    tiles = build_tiles(view, part, None if caption is None else lambda index: caption(int(part[index])))
+    with st.container(height=height, border=False) if height is not None else nullcontext():
+        show_image_grid(
+            tiles,
+            build_tile_images_url(view, tiles),
+            key=f"gallery-{name}",
+            columns=columns,
+            opened=_open_image,
+            picked=_pick_images if picking else None,
+            picks=get_explore_state().picked_ids,
+        )
+
+
+def _open_image(image_id: int) -> None:
+    open_image(image_id)
+    request_rerun()
+
+
+def _pick_images(ids: Sequence[int]) -> None:
+    pick_images(ids)
+    request_rerun()
+
+
+def _show_pager(name: str, page: int, pages: int, *, is_wide: bool) -> None:
+    """Show the page buttons above the images, where a short last page does not move them."""
+    back, where, on, *_ = st.columns([1, 1.4, 1, *([5] if is_wide else [])], vertical_alignment="center")
+    for column, text, to in ((back, "Previous", page - 1), (on, "Next", page + 1)):
+        column.button(
+            text,
+            key=f"{text.lower()}-page-{name}",
+            disabled=not 0 <= to < pages,
+            on_click=set_page,
+            args=(name, to),
+            width="stretch",
+        )
+    where.html(f"<div style='text-align:center;opacity:.7;white-space:nowrap'>Page {page + 1:,} of {pages:,}</div>")
+
+
+def format_thumbnails(view: ClusterView, rows: Rows, *, columns: int) -> str:
+    """Return a few images as HTML, with their names as tooltips."""
+    images = "".join(_format_thumbnail(view.dataset.name, tile) for tile in build_tiles(view, rows))
+    style = f"display:grid;gap:4px;grid-template-columns:repeat({columns},minmax(0,1fr))"
+    return f"<div style='{style}'>{images}</div>"
+
+
+def _format_thumbnail(dataset: str, tile: Tile) -> str:
+    address = escape(build_image_url(dataset, tile.id, tile.content_hash, _THUMBNAIL_PIXELS))
+    return (
+        f"<img src='{address}' title='{escape(tile.title)}' alt='' loading='lazy' style='width:100%;aspect-ratio:1;"
+        "object-fit:contain;border-radius:4px;background:#8881;"
+        f"image-rendering:{'pixelated' if tile.is_tiny else 'auto'}'>"
+    )

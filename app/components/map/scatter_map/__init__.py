@@ -1,0 +1,143 @@
+"""WebGL map component. It loads the points by URL, and sends the gestures of the user to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import streamlit as st
+from numpy.typing import NDArray
+
+from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
+from app.state.widgets import get_widget_value
+from app.view_models.cluster_view import ClusterView
+from app.view_models.colouring import Colouring
+from app.view_models.image_selection import encode_mask
+from crlc.data.thumbnails import MAX_TINY_SIDE
+
+_HERE = Path(__file__).parent
+_HOVER_PIXELS = 160
+Mask = NDArray[np.bool_]
+
+
+class Focus(NamedTuple):
+    """An image with a ring around its point."""
+
+    row: int
+    move: bool
+    """True if the map pans to the image."""
+
+    turn: int
+    """A new number for each request to move."""
+
+
+class MapEvents(NamedTuple):
+    """Callbacks for gestures of the user, called before the page runs again."""
+
+    region: Callable[[list[list[float]], bool], None]
+    """Receives the corners of a drawn polygon, and whether it adds to the selection."""
+
+    clicked: Callable[[int], None]
+    """Receives the id of a clicked image."""
+
+    hidden: Callable[[list[int]], None]
+    """Receives all values that are hidden in the legend."""
+
+    cleared: Callable[[], None]
+    """Called when the user clears the selection."""
+
+
+class Highlight(NamedTuple):
+    """Images that are highlighted or hidden on the map."""
+
+    shown: Mask | None = None
+    """Mask of the visible images; `None` for all."""
+
+    chosen: Mask | None = None
+    """Mask of the selected images; `None` for no selection."""
+
+    hidden: Sequence[int] = ()
+    """Values hidden in the legend."""
+
+    focus: Focus | None = None
+    """An image with a ring."""
+
+
+@cache
+def _load_component() -> Any:
+    # One script: the browser loads nothing from other servers.
+    parts = ("points.js", "legend.js", "gestures.js", "map.js")
+    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in parts)
+    return st.components.v2.component("crlc_scatter_map", js=script, css=(_HERE / "map.css").read_text("utf-8"))
+
+
+def show_scatter_map(
+    view: ClusterView,
+    method: str,
+    by: tuple[str, Colouring],
+    *,
+    key: str,
+    events: MapEvents | None = None,
+    marked: Highlight | None = None,
+    height: int = 520,
+) -> None:
+    """Show a computed map; without `events`, a compact map without tools.
+
+    Args:
+        view: the view that the images belong to.
+        method: method of the map.
+        by: name of the colouring, and the colouring.
+        key: key of the component.
+        events: receives the gestures of the user.
+        marked: images that are highlighted or hidden.
+        height: in pixels.
+    """
+    marked = marked or Highlight()
+    colour_name, colours = by
+    data = {
+        "coordinates": build_coordinates_url(view, method),
+        "ids": build_ids_url(view),
+        "values": build_values_url(view, colour_name),
+        "scale": colours.scale,
+        "hidden": list(marked.hidden),
+        "shown": encode_mask(marked.shown),
+        "chosen": encode_mask(marked.chosen),
+        "focus": None if marked.focus is None else marked.focus._asdict(),
+        "images": f"/images/{view.dataset.name}/",
+        "imageQuery": f"?side={_HOVER_PIXELS}&v=m{view.layout_version}",
+        "tinySide": MAX_TINY_SIDE,
+        "height": height,
+        "compact": events is None,
+    }
+    _load_component()(key=key, data=data, **({} if events is None else _build_callbacks(key, events)))
+
+
+def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None]]:
+    def get_value(name: str) -> Any:
+        return get_widget_value(key).get(name)
+
+    def handle_region() -> None:
+        if drawn := get_value("region"):
+            events.region(drawn["corners"], bool(drawn["more"]))
+
+    def handle_click() -> None:
+        if get_value("clicked") is not None:
+            events.clicked(int(get_value("clicked")))
+
+    def handle_hidden() -> None:
+        if get_value("hidden") is not None:
+            events.hidden([int(number) for number in get_value("hidden")])
+
+    def handle_cleared() -> None:
+        if get_value("cleared"):
+            events.cleared()
+
+    return {
+        "on_region_change": handle_region,
+        "on_clicked_change": handle_click,
+        "on_hidden_change": handle_hidden,
+        "on_cleared_change": handle_cleared,
+    }

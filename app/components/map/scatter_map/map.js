@@ -1,0 +1,357 @@
+// The map: moving, hovering, clicking, selecting. Points come from the app's own server by URL.
+// All texts are set as text content. Sends `region` (a polygon), `clicked`, `hidden` and `cleared` to Python.
+
+const ZOOM_STEP = 1.3;
+const HOVER_PIXELS = 9; // maximum distance of the mouse from a hovered point
+const LASSO_SPACING_PIXELS = 4; // distance of the corners of a lasso
+const DRAG_PIXELS = 4; // a press that moves less is a click
+const TOOLS = { pan: "Move", lasso: "Lasso", box: "Box" };
+const HELP = {
+  pan: "Drag to move, scroll or pinch to zoom (key P)",
+  lasso: "Draw around images to select them (key L, or Shift + drag; hold Ctrl to add to the selection)",
+  box: "Drag a box around images to select them (key B, or Alt + drag; hold Ctrl to add to the selection)",
+};
+
+class PointMap extends Gestures {
+  constructor(root) {
+    super();
+    this.root = root;
+    this.view = { x: 0, y: 0, scale: 100 };
+    this.tool = "pan";
+    this.pointers = new Map();
+    this.hovered = -1;
+    this.loaded = {};
+    this.build();
+    this.points = makePoints(this.canvas);
+    this.frame.dataset.kind = this.points.kind;
+    this.watcher = new ResizeObserver(() => this.fit());
+    this.watcher.observe(this.stage);
+  }
+
+  build() {
+    this.frame = element("div", "map");
+    this.frame.tabIndex = 0;
+    this.frame.setAttribute("role", "application");
+    this.frame.setAttribute("aria-label", "Map of the images");
+    this.canvas = element("canvas");
+    this.drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    this.outline = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    this.drawing.append(this.outline);
+    this.ring = element("div", "ring");
+    this.focusRing = element("div", "ring place");
+    this.card = element("div", "card");
+    this.image = element("img");
+    this.image.alt = "";
+    this.image.onload = () => this.image.classList.toggle("tiny", this.isTiny());
+    this.caption = element("div");
+    this.card.append(this.image, this.caption);
+    this.status = element("div", "status");
+    this.status.setAttribute("role", "status");
+    this.tools = element("div", "tools");
+    this.buttons = {};
+    for (const [name, title] of Object.entries(TOOLS)) {
+      this.buttons[name] = this.button(title, HELP[name], () => this.useTool(name));
+    }
+    this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
+    this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
+    this.button("Fit", "Show the whole map (key 0)", () => this.showAll());
+    this.legend = new Legend((hidden) => this.hide(hidden), (value) => this.highlight(value));
+    for (const hidden of [this.ring, this.focusRing, this.card]) hidden.hidden = true;
+    this.stage = element("div", "stage");
+    this.stage.append(this.canvas, this.drawing, this.focusRing, this.ring, this.card);
+    this.tools.append(this.status);
+    this.frame.append(this.tools, this.stage);
+    this.root.append(this.frame, this.legend.box);
+    this.listen();
+    this.useTool("pan");
+  }
+
+  button(text, title, action) {
+    const made = element("button", "", text);
+    made.type = "button";
+    made.title = title;
+    made.setAttribute("aria-label", title);
+    made.onclick = action;
+    this.tools.append(made);
+    return made;
+  }
+
+  useTool(name) {
+    this.tool = name;
+    this.frame.dataset.tool = name;
+    for (const [other, button] of Object.entries(this.buttons)) button.setAttribute("aria-pressed", other === name);
+  }
+
+  // ---- data from Python
+
+  async update(data, send) {
+    this.send = send;
+    this.data = data;
+    this.frame.style.height = `${data.height}px`;
+    this.frame.classList.toggle("compact", Boolean(data.compact));
+    this.legend.box.hidden = Boolean(data.compact);
+    const ticket = (this.ticket = (this.ticket || 0) + 1);
+    try {
+      if (data.compact && !this.coordinates) await idle(); // load the images beside the map first
+      const [coordinates, ids, values] = await Promise.all([
+        this.load("coordinates", data.coordinates, Float32Array),
+        this.load("ids", data.ids, Uint32Array),
+        this.load("values", data.values, Uint16Array),
+      ]);
+      if (ticket !== this.ticket) return;
+      if (coordinates.length !== 2 * ids.length || values.length !== ids.length) throw new Error("lengths differ");
+      this.show(coordinates, ids, values);
+    } catch (error) {
+      if (ticket === this.ticket) this.status.textContent = `The map could not be loaded: ${error.message}. Reload the page.`;
+    }
+  }
+
+  async load(name, url, Kind) {
+    if (this.loaded[name]?.url !== url) this.loaded[name] = { url, content: fetchArray(url, Kind) };
+    return this.loaded[name].content;
+  }
+
+  show(coordinates, ids, values) {
+    const isNew = coordinates !== this.coordinates;
+    this.ids = ids;
+    if (isNew) {
+      this.coordinates = coordinates;
+      this.finder = new NearestPoint(coordinates);
+      this.points.setCoordinates(coordinates);
+      this.hover(-1);
+    }
+    const scaleText = JSON.stringify(this.data.scale);
+    const isRecoloured = values !== this.values || this.scaleText !== scaleText;
+    if (isRecoloured) {
+      this.values = values;
+      this.scaleText = scaleText;
+      this.points.setValues(values, this.data.scale);
+      this.legend.show(this.data.scale);
+    }
+    // Opening an image only moves a ring: the points need no update.
+    const markText = JSON.stringify([this.data.shown, this.data.chosen, this.data.hidden]);
+    if (isNew || isRecoloured || this.markText !== markText) {
+      this.markText = markText;
+      this.hidden = new Set(this.data.hidden);
+      this.legend.mark(this.hidden);
+      this.setFlags();
+      this.draw();
+    }
+    if (isNew) this.fit(true);
+    const focus = this.data.focus;
+    if (focus && focus.turn !== this.focusTurn) {
+      this.focusTurn = focus.turn;
+      if (focus.move) {
+        this.view.x = coordinates[2 * focus.row];
+        this.view.y = coordinates[2 * focus.row + 1];
+        this.view.scale = Math.max(this.view.scale, this.computeFittingScale() * (this.data.compact ? 2 : 4));
+        this.draw();
+      }
+    }
+    this.outline.setAttribute("d", "");
+    this.drawRings();
+    this.frame.dataset.drawn = String(ids.length);
+    this.frame.dataset.chosen = String(this.chosenCount);
+  }
+
+  restorePoints() {
+    this.points = makePoints(this.canvas);
+    if (!this.coordinates) return;
+    this.points.setCoordinates(this.coordinates);
+    this.points.setValues(this.values, this.data.scale);
+    this.points.setFlags(this.flags);
+    this.draw();
+  }
+
+  setFlags() {
+    const count = this.ids.length;
+    const shown = bits(this.data.shown, count);
+    const chosen = bits(this.data.chosen, count);
+    const flags = new Uint8Array(count);
+    let total = 0;
+    for (let row = 0; row < count; row++) {
+      const visible = (!shown || shown(row)) && !this.hidden.has(this.values[row]);
+      const marked = chosen && chosen(row);
+      flags[row] = (visible ? 1 : 0) | (marked ? 2 : 0);
+      if (visible && marked) total++;
+    }
+    this.chosenCount = total;
+    this.flags = flags;
+    this.points.setFlags(flags);
+    const visible = flags.reduce((sum, flag) => sum + (flag & 1), 0);
+    const images = `${visible.toLocaleString("en")} images`;
+    const text = total ? `${total.toLocaleString("en")} of ${images} selected` : images;
+    this.status.textContent = this.data.compact ? "" : text;
+  }
+
+  hide(hidden) {
+    this.hidden = hidden;
+    this.setFlags();
+    this.draw();
+    this.send("hidden", [...hidden]);
+  }
+
+  /** Highlight one value while the mouse is on it in the legend. */
+  highlight(value) {
+    this.points.highlighted = value ?? -1;
+    this.draw();
+  }
+
+  // ---- view
+
+  /** Return the scale at which the whole map is visible. */
+  computeFittingScale() {
+    return 0.47 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight);
+  }
+
+  fit(again = false) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!width || !height) return; // a hidden tab: the observer calls again
+    const ratio = window.devicePixelRatio || 1;
+    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide;
+      this.canvas.height = high;
+    }
+    if (again || !this.fitted) {
+      this.view = { x: 0, y: 0, scale: this.computeFittingScale() };
+      this.fitted = Boolean(this.coordinates);
+    }
+    this.draw();
+  }
+
+  showAll() {
+    this.view = { x: 0, y: 0, scale: this.computeFittingScale() };
+    this.draw();
+  }
+
+  zoom(by, at = [this.canvas.clientWidth / 2, this.canvas.clientHeight / 2]) {
+    const before = this.toMap(at);
+    const least = this.computeFittingScale() / 3;
+    this.view.scale = Math.max(least, Math.min(this.view.scale * by, this.computeFittingScale() * 2000));
+    const after = this.toMap(at);
+    this.view.x += before[0] - after[0];
+    this.view.y += before[1] - after[1];
+    this.draw();
+  }
+
+  move(dx, dy) {
+    this.view.x -= dx / this.view.scale;
+    this.view.y += dy / this.view.scale;
+    this.draw();
+  }
+
+  toMap([x, y]) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return [this.view.x + (x - width / 2) / this.view.scale, this.view.y - (y - height / 2) / this.view.scale];
+  }
+
+  toScreen(row) {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    return [
+      width / 2 + (this.coordinates[2 * row] - this.view.x) * this.view.scale,
+      height / 2 - (this.coordinates[2 * row + 1] - this.view.y) * this.view.scale,
+    ];
+  }
+
+  draw() {
+    this.needsRedraw = true;
+    this.drawRings();
+  }
+
+  /** Draw in the next frame; the points only if they changed. */
+  drawRings() {
+    if (this.frameRequest) return;
+    this.frameRequest = requestAnimationFrame(() => {
+      this.frameRequest = 0;
+      if (!this.coordinates || !this.canvas.clientWidth) return;
+      if (this.needsRedraw) this.drawPoints();
+      this.moveRing(this.ring, this.hovered);
+      this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
+      this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
+    });
+  }
+
+  drawPoints() {
+    this.needsRedraw = false;
+    const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
+    const closer = Math.max(1, this.view.scale / this.computeFittingScale());
+    const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
+    this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
+  }
+
+  colour(text) {
+    if (text !== this.backgroundText) {
+      this.backgroundText = text;
+      const context = element("canvas").getContext("2d");
+      context.fillStyle = text.trim() || "#fff";
+      context.fillRect(0, 0, 1, 1);
+      this.background = [...context.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    }
+    return this.background;
+  }
+
+  moveRing(ring, row) {
+    ring.hidden = row < 0 || row >= this.ids.length;
+    if (ring.hidden) return;
+    const [x, y] = this.toScreen(row);
+    ring.style.left = `${x}px`;
+    ring.style.top = `${y}px`;
+  }
+
+  // ---- hovering and clicking
+
+  rowAt(at) {
+    if (!this.finder) return -1;
+    const [x, y] = this.toMap(at);
+    return this.finder.find(x, y, HOVER_PIXELS / this.view.scale, this.flags);
+  }
+
+  hover(row) {
+    if (row === this.hovered) return;
+    this.hovered = row;
+    this.card.hidden = row < 0;
+    this.legend.frame(row < 0 ? null : this.values[row]);
+    if (row >= 0) {
+      this.image.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
+      this.caption.textContent = this.describeValue(this.values[row]);
+      const [x, y] = this.toScreen(row);
+      const { clientWidth: width, clientHeight: height } = this.canvas;
+      this.card.style.left = x > width / 2 ? "" : `${x + 16}px`;
+      this.card.style.right = x > width / 2 ? `${width - x + 16}px` : "";
+      this.card.style.top = y > height / 2 ? "" : `${Math.max(0, y - 10)}px`;
+      this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
+    }
+    this.drawRings();
+  }
+
+  /** Return whether the image is so small that it is enlarged without blurring, as on all pages. */
+  isTiny() {
+    return Math.max(this.image.naturalWidth, this.image.naturalHeight) <= this.data.tinySide;
+  }
+
+  describeValue(value) {
+    const scale = this.data.scale;
+    if (scale.kind === "categories") return scale.entries.find((entry) => entry.value === value)?.text ?? "";
+    return value === 65535 ? "" : `${scale.title} ${((100 * value) / 65534).toFixed(1)}%`;
+  }
+
+  destroy() {
+    this.watcher.disconnect();
+    cancelAnimationFrame(this.frameRequest);
+    this.points.destroy();
+  }
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  // Streamlit calls again whenever the data changes: the map stays, with its view.
+  const map = (parentElement.pointMap ||= new PointMap(parentElement));
+  map.update(data, setTriggerValue);
+  return () =>
+    setTimeout(() => {
+      const host = parentElement.host ?? parentElement;
+      if (host.isConnected || parentElement.pointMap !== map) return;
+      map.destroy();
+      parentElement.pointMap = null;
+    });
+}

@@ -1,0 +1,1 @@
+"""Pages of the app: one module with a `render` function per page, registered in `app.navigation`."""

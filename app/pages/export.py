@@ -1,0 +1,311 @@
+"""Export page: download or save the result of a run as a table, folders, an HTML map or a model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app.background.tasks import BackgroundTask, dismiss_task, get_task, start_task
+from app.components.common.current_view import show_no_datasets
+from app.components.common.download import show_download
+from app.components.common.heading import show_heading
+from app.components.common.polling import show_task
+from app.components.common.safe_text import show_caption, show_done, show_error
+from app.navigation import has_page, link_to
+from app.server.routes.exports import build_export_url
+from app.state.current import open_current_dataset, open_current_run
+from app.state.notices import is_started_here, record_started_task
+from app.state.selection import get_selection
+from app.state.widgets import restore_widget_value
+from app.urls import build_labels_url
+from app.view_models.export_form import LINK_TITLES, open_exporter, preview_dataset_labels, preview_export
+from crlc.analysis.maps.settings import MAP_METHODS
+from crlc.errors import CrlcError, NotFoundError
+from crlc.export.html_map import MAX_THUMBNAILS
+from crlc.export.tables import COLUMNS
+from crlc.formatting import format_count
+from crlc.services.export import (
+    DEFAULT_PREVIEW_ROWS,
+    FORMATS,
+    Exporter,
+    ExportFormat,
+    ExportOptions,
+    ExportPreview,
+    resolve_destination,
+)
+from crlc.workspace import Workspace
+
+_CURRENT_MAP = "ready"
+_TABLE_HEIGHT_PIXELS = 420
+_ROUNDED = ("confidence", "second_probability", "map_x", "map_y")
+_TEXTS = ("cluster_name", "label", "class")
+_EXAMPLE_FOLDER = os.path.join(os.path.expanduser("~"), "sorted")
+
+
+def render() -> None:
+    """Show the page."""
+    workspace = Workspace()
+    show_heading("export")
+    try:
+        run = open_current_run(workspace)
+        if run is None:
+            _show_empty_state()
+            _show_label_download(workspace)
+            return
+        exporter = open_exporter(workspace, run)
+        exporter.has_map()  # raises an error for a run without a result
+    except NotFoundError as error:
+        show_caption(str(error))
+        link_to("train", "Go to Train")
+        _show_label_download(workspace)
+        return
+    except CrlcError as error:
+        show_error(str(error))
+        return
+    formats, rest = st.columns([2, 5], gap="medium")
+    with formats:
+        form = _show_formats()
+    with rest:
+        try:
+            options = _show_options(exporter, form)
+            if form.is_folder:
+                _show_folder_form(exporter, form)
+            else:
+                name = exporter.default_file_name(form)
+                show_download(build_export_url(run, form, options), name, key=f"download-{form.key}")
+                with st.expander(
+                    "Save on this computer instead",
+                    key=f"save-here-{form.key}",
+                    expanded=_has_export_task(exporter, form),
+                ):
+                    _show_file_form(exporter, form, options)
+            _show_preview(exporter, form, options)
+        except CrlcError as error:
+            show_error(str(error))
+
+
+def _show_empty_state() -> None:
+    if get_selection().dataset is None:
+        show_no_datasets()
+        return
+    st.info("No run selected. Select a run in the sidebar, or train one, to export its clusters.")
+    link_to("train", "Go to Train")
+
+
+def _show_label_download(workspace: Workspace) -> None:
+    """Offer the labels of the dataset, which can be exported before any training."""
+    try:
+        dataset = open_current_dataset(workspace)
+        found = None if dataset is None else preview_dataset_labels(dataset)
+    except CrlcError as error:
+        show_error(str(error))
+        return
+    if dataset is not None and found is not None and found.count:
+        labels = FORMATS["labels"]
+        st.subheader("Labels of this dataset", anchor=False)
+        show_download(
+            build_labels_url(dataset.name), f"{dataset.name}{labels.suffix}", key="download-labels-of-dataset"
+        )
+        _show_table(labels, found)
+
+
+# ---- format and options
+
+
+def _show_formats() -> ExportFormat:
+    restore_widget_value("export-format", "csv", list(FORMATS))
+    chosen = st.radio(
+        "Format",
+        list(FORMATS),
+        key="export-format",
+        format_func=lambda key: FORMATS[key].title,
+        captions=[form.purpose for form in FORMATS.values()],
+    )
+    return FORMATS[chosen]
+
+
+def _show_options(exporter: Exporter, form: ExportFormat) -> ExportOptions:
+    if not form.has_coordinates:
+        return ExportOptions()
+    method, excluded = None, True
+    map_box, excluded_box = st.columns(2, vertical_alignment="bottom")
+    with map_box:
+        maps = [_CURRENT_MAP, *MAP_METHODS]
+        restore_widget_value("export-map", _CURRENT_MAP, maps)
+        chosen = st.selectbox(
+            "Map",
+            maps,
+            key="export-map",
+            format_func=lambda name: MAP_METHODS.get(name, "Current map"),
+            help="Sets the map whose coordinates are in the columns map_x and map_y."
+            if form.is_table
+            else "Sets the map that the file shows.",
+        )
+        method = None if chosen == _CURRENT_MAP else chosen
+    if form.is_table:
+        with excluded_box:
+            excluded = not st.toggle(
+                "Omit excluded images",
+                key="export-without-excluded",
+                help="Leaves excluded images out of the table. By default they are marked in the column `excluded`.",
+            )
+    options = ExportOptions(method, excluded)
+    if not exporter.has_map(method):
+        if method is None and form.is_table:
+            show_caption("This run has no map yet: coordinates will be empty.")
+        else:
+            show_caption("This map is computed first. It takes seconds to minutes.")
+    return options
+
+
+# ---- saving on this computer
+
+
+def _show_file_form(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> None:
+    name = exporter.default_file_name(form)
+    with st.form(f"save-{form.key}", border=False):
+        box, button = st.columns([4, 1.2], vertical_alignment="bottom")
+        text = box.text_input(
+            "Destination",
+            key=f"export-destination-{form.key}",
+            placeholder=f"e.g. {os.path.join(os.path.expanduser('~'), name)}",
+            help="Folder or file on the computer that runs the app. Existing files are not overwritten.",
+        )
+        is_submitted = button.form_submit_button("Save file", width="stretch", key=f"export-save-{form.key}")
+    if is_submitted:
+        _start_export(exporter, form, lambda: resolve_destination(text, name, form), options)
+    _show_export_task(exporter, form)
+
+
+def _show_folder_form(exporter: Exporter, form: ExportFormat) -> None:
+    restore_widget_value("export-links", "absolute", list(LINK_TITLES))
+    kind = st.segmented_control(
+        "Folder contents",
+        list(LINK_TITLES),
+        key="export-links",
+        format_func=LINK_TITLES.__getitem__,
+        required=True,
+        help="Links take no space and point to your images. Relative links still work when both folders are moved "
+        "together. Copies also work without the originals.",
+    )
+    with st.form("save-folders", border=False):
+        box, button = st.columns([4, 1.2], vertical_alignment="bottom")
+        text = box.text_input(
+            "New folder",
+            key="export-destination-folders",
+            placeholder=f"e.g. {_EXAMPLE_FOLDER}",
+            help="New or empty folder on the computer that runs the app, outside the originals.",
+        )
+        is_submitted = button.form_submit_button(
+            "Create folders", type="primary", width="stretch", key="export-save-folders"
+        )
+    if is_submitted:
+        options = ExportOptions(links=kind or "absolute")
+        _start_export(exporter, form, lambda: resolve_destination(text, "", form), options)
+    _show_export_task(exporter, form)
+
+
+def _start_export(
+    exporter: Exporter, form: ExportFormat, get_destination: Callable[[], Path], options: ExportOptions
+) -> None:
+    dismiss_task(_build_task_key(exporter, form))
+    try:
+        destination = get_destination()
+    except CrlcError as error:
+        show_error(str(error))
+        return
+    start_task(
+        _build_task_key(exporter, form), f"Writing {form.title}", partial(_write, exporter, form, destination, options)
+    )
+    record_started_task(_build_task_key(exporter, form))
+
+
+def _write(
+    exporter: Exporter, form: ExportFormat, destination: Path, options: ExportOptions, task: BackgroundTask
+) -> None:
+    task.result = exporter.write(form, destination, options, task.report).text
+
+
+def _show_export_task(exporter: Exporter, form: ExportFormat) -> None:
+    if not _has_export_task(exporter, form):
+        return
+    found = get_task(_build_task_key(exporter, form))
+    if found is not None and not found.is_running and isinstance(found.result, str):
+        show_done(found.result)
+    else:
+        show_task(_build_task_key(exporter, form))
+
+
+def _has_export_task(exporter: Exporter, form: ExportFormat) -> bool:
+    """Return whether an export is running, or has ended and was started in this session."""
+    found = get_task(_build_task_key(exporter, form))
+    return found is not None and (found.is_running or is_started_here(_build_task_key(exporter, form)))
+
+
+def _build_task_key(exporter: Exporter, form: ExportFormat) -> str:
+    return f"export-{exporter.run.path}-{form.key}"
+
+
+# ---- preview
+
+
+def _show_preview(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> None:
+    if form.key == "model":
+        settings = exporter.run.read_metadata()["settings"]
+        show_caption(
+            f"{settings['clusters']:,} clusters with their names · backbone {settings['backbone']} · "
+            f"{settings['image_size']} px images. Safe to open: contains no executable code."
+        )
+        return
+    found = preview_export(exporter, form, options)
+    if found is None:
+        return
+    if form.key == "html":
+        thumbnails = (
+            "with thumbnails" if found.count <= MAX_THUMBNAILS else "without thumbnails, because there are many"
+        )
+        show_caption(f"{format_count(found.count, 'point')}, {thumbnails}. Opens in any browser, also offline.")
+        return
+    if form.key == "labels" and not found.count:
+        st.info("This dataset has no labels yet.")
+        if has_page("label"):
+            link_to("label", "Go to Label")
+        return
+    _show_table(form, found)
+    if form.key == "labels" and has_page("label"):
+        link_to("label", "Import labels from a CSV file on the Label page")
+
+
+def _show_table(form: ExportFormat, found: ExportPreview) -> None:
+    unit = {"folders": "folder", "labels": "label"}.get(form.key, "row")
+    total = format_count(found.count, unit)
+    shown = total if found.count <= len(found.rows) else f"First {len(found.rows):,} of {total}"
+    show_caption(" ".join([f"{shown}.", *found.remarks]))
+    st.dataframe(
+        [
+            {name: "" if value is None and name in _TEXTS else value for name, value in row.items()}
+            for row in found.rows
+        ],
+        hide_index=True,
+        key=f"preview-{form.key}",
+        height="content" if len(found.rows) <= DEFAULT_PREVIEW_ROWS else _TABLE_HEIGHT_PIXELS,
+        column_config=_build_columns(form),
+    )
+
+
+def _build_columns(form: ExportFormat) -> dict[str, Any]:
+    """Return the help of each column; numbers are rounded on the page and exact in the file."""
+    helps = COLUMNS | (
+        {"images": "Number of images in the folder.", "name": "Name of the cluster."} if form.is_folder else {}
+    )
+    return {
+        name: st.column_config.NumberColumn(name, format="%.3f", help=f"{text} Rounded here, exact in the file.")
+        if name in _ROUNDED
+        else st.column_config.Column(name, help=text)
+        for name, text in helps.items()
+    }

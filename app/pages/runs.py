@@ -1,0 +1,200 @@
+"""Runs page: all runs side by side, actions on one run, and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app.components.common.heading import show_heading
+from app.components.common.safe_text import show_caption, show_error
+from app.components.runs.comparison import show_comparison
+from app.figures.curves import extract_curve, plot_runs
+from app.navigation import go_to, has_page, link_to
+from app.state import runs as state
+from app.state.selection import get_selection, request_selection
+from app.view_models.run_table import (
+    COLUMNS,
+    METRIC_TITLES,
+    Column,
+    RunEntry,
+    build_rows,
+    list_runs,
+    select_runs_to_compare,
+)
+from crlc.errors import CrlcError
+from crlc.formatting import format_count
+from crlc.runs.metrics_follower import get_follower
+from crlc.runs.state import RunState
+from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
+
+_ACTIVE_STATES = [state.value for state in RunState if state.is_active]
+_MAX_CURVES = 14
+_POLL_SECONDS = 5.0
+_CURVES = {"cluster_information": True, "loss": False, "acc": True, "nmi": True, "ari": True, "largest_share": True}
+
+
+def render() -> None:
+    """Show the page."""
+    workspace = Workspace()
+    show_heading("runs")
+    lines = list_runs(workspace)[::-1]
+    if not lines:
+        st.info("No runs yet. Train one: with the sample data it takes a minute or two.")
+        link_to("train", "Go to Train")
+        return
+    runs = RunStore(workspace)
+    rows = build_rows(runs, lines)
+    _show_table(runs, lines, rows)
+    if any(row["State"] in _ACTIVE_STATES for row in rows):
+        st.fragment(_poll_runs, run_every=_POLL_SECONDS)(rows)
+    selected = next((line for line in lines if line.id == get_selection().run), None)
+    if selected is not None:
+        _show_selected(runs, selected)
+    _show_curves(runs, lines, selected)
+    if selected is not None:
+        _show_comparison_form(workspace, lines, selected)
+
+
+def _poll_runs(shown: list[dict[str, Any]]) -> None:
+    """Redraw the page when a run has changed, while one is training."""
+    workspace = Workspace()
+    if build_rows(RunStore(workspace), list_runs(workspace)[::-1]) != shown:
+        st.rerun()
+
+
+def _show_table(runs: RunStore, lines: list[RunEntry], rows: list[dict[str, Any]]) -> None:
+    st.dataframe(
+        rows,
+        hide_index=True,
+        key=state.TABLE,
+        on_select=lambda: _select_row(lines),
+        selection_mode="single-row",
+        height=min(420, 38 + 35 * len(rows)),
+        column_config={name: _build_column(name, about) for name, about in COLUMNS.items()},
+    )
+    damaged = len(runs.list_ids()) - len(lines)
+    unread = f" {format_count(damaged, 'run')} cannot be read: run.json is damaged." if damaged > 0 else ""
+    show_caption(f"Select a run to open it everywhere.{unread}")
+
+
+def _build_column(name: str, about: Column) -> Any:
+    kind = st.column_config.TextColumn if about.format is None else partial(
+        st.column_config.NumberColumn, format=about.format
+    )  # fmt: skip
+    return kind(name, help=about.help, width=about.width)
+
+
+def _select_row(lines: list[RunEntry]) -> None:
+    row = state.get_selected_row()
+    if row is not None and row < len(lines):
+        request_selection(lines[row].dataset, lines[row].id)
+
+
+def _show_selected(runs: RunStore, line: RunEntry) -> None:
+    with st.container(border=True):
+        name_box, rename_box, open_box, delete_box = st.columns([4, 1.3, 1.3, 1], vertical_alignment="bottom")
+        name = name_box.text_input(
+            "Title of the selected run",
+            value=line.title,
+            key=f"title-{line.id}",
+            max_chars=80,
+            help=f"Run id: {line.id}",
+        )
+        if rename_box.button("Rename run", width="stretch", key="rename-run"):
+            _run_action(lambda: runs.rename(runs.open(line.id), name))
+        target = "explore" if has_page("explore") else "train"
+        if open_box.button("Explore run" if target == "explore" else "Show training", width="stretch", key="open-run"):
+            go_to(target)
+        with delete_box.popover("Delete", width="stretch", key="delete-run"):
+            _show_delete_popover(runs, line)
+        facts = [
+            line.id,
+            f"started {line.created}",
+            format_count(line.settings["clusters"], "cluster"),
+            line.settings["method"],
+            line.settings["backbone"],
+        ]
+        if line.parent:
+            facts.append(f"based on {line.parent}")
+        show_caption(" · ".join(facts))
+
+
+def _show_delete_popover(runs: RunStore, line: RunEntry) -> None:
+    show_caption(
+        f"Deletes the clusters, curves and checkpoints of {line.unique_title}. Images and labels are not deleted."
+    )
+    if st.button("Delete permanently", type="primary", key=f"delete-{line.id}"):
+        _run_action(lambda: _delete(runs, line.id))
+
+
+def _delete(runs: RunStore, run_id: str) -> None:
+    run = runs.open(run_id)
+    if run.read_status().state.is_active:
+        raise CrlcError(f"{run_id} is being trained. Stop it on the Train page first.")
+    runs.delete(run)
+
+
+def _run_action(act: Callable[[], object]) -> None:
+    try:
+        act()
+    except (CrlcError, OSError) as error:
+        show_error(str(error))
+    else:
+        st.rerun()
+
+
+def _show_curves(runs: RunStore, lines: list[RunEntry], selected: RunEntry | None) -> None:
+    titles = {line.id: line.unique_title for line in lines}
+    shown_box, metric_box = st.columns([3, 1])
+    shown = shown_box.multiselect(
+        "Runs",
+        list(titles),
+        default=select_runs_to_compare(lines, selected),
+        format_func=titles.__getitem__,
+        key=f"curves-{'' if selected is None else selected.id}",
+        max_selections=_MAX_CURVES,
+        placeholder="Select runs",
+    )
+    metric = metric_box.selectbox("Metric", list(_CURVES), format_func=METRIC_TITLES.__getitem__, key="curves-metric")
+    curves = {}
+    for run_id in shown:
+        try:
+            run = runs.open(run_id)
+            per_epoch = run.read_status().steps_per_epoch
+            curves[titles[run_id]] = extract_curve(
+                get_follower(run).read_records(), metric, ("epoch", "end"), per_epoch
+            )
+        except CrlcError as error:
+            show_error(str(error))
+    figure = plot_runs(curves, METRIC_TITLES[metric], is_fraction=_CURVES[metric])
+    st.plotly_chart(figure, key="overlaid", config={"displayModeBar": False})
+    missing = [name for name, (_, values) in curves.items() if not values]
+    if missing:
+        show_caption(f"No data for: {', '.join(missing)}")
+
+
+def _show_comparison_form(workspace: Workspace, lines: list[RunEntry], selected: RunEntry) -> None:
+    others = {
+        line.id: line.unique_title
+        for line in lines
+        if line.dataset_uid == selected.dataset_uid and line.id != selected.id
+    }
+    st.subheader("Compare two runs", anchor=False)
+    if not others:
+        show_caption("This dataset has one run. Train another one to compare them.")
+        return
+    other = st.selectbox(
+        "Compare the selected run with",
+        list(others),
+        index=None,
+        format_func=others.__getitem__,
+        placeholder="Select another run of this dataset",
+        key="compare-with",
+        help="Sets the first run of the comparison. The selected run is the second.",
+    )
+    if other is not None:
+        show_comparison(workspace, other, selected.id)

@@ -1,0 +1,248 @@
+"""Train page: start a run, and follow it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from app.background.commands import get_command_runner
+from app.components.common.action_button import show_action_button
+from app.components.common.current_view import show_no_datasets
+from app.components.common.heading import show_heading
+from app.components.common.safe_text import show_caption, show_error, show_text
+from app.components.datasets.originals import show_missing_originals
+from app.components.training.estimate import (
+    MAX_IMAGES_TO_MEASURE,
+    PRESETS,
+    build_estimate_command,
+    build_preset_commands,
+    read_planned_settings,
+    show_cluster_count,
+    show_estimate,
+)
+from app.components.training.live_run import show_live_run
+from app.state import training
+from app.state.selection import get_selection
+from app.view_models.training_form import (
+    SettingField,
+    TrainForm,
+    list_setting_fields,
+    parse_assignments,
+    validate_changes,
+)
+from crlc.data.dataset import DatasetSummary, ImageDataset
+from crlc.errors import CrlcError
+from crlc.jobs.queue import JobQueue
+from crlc.jobs.shared_queue import get_queue
+from crlc.training.device import DEVICES
+from crlc.training.presets import DEFAULT_CLUSTERS, PRESET_NAMES
+from crlc.training.settings import TrainSettings
+from crlc.workspace import Workspace
+
+_WITHOUT_ORIGINALS = "Training uses the stored images. Only another image size needs the originals."
+_PRESET_HELP = (
+    "Sets how long to train. quick: about a minute for a few thousand images. balanced and best: longer; "
+    "without a GPU, both are equal for photographs."
+)
+_METHOD_HELP = (
+    "Sets the training method. auto chooses by the images and the device. two-stage uses a pretrained backbone, or "
+    "pretrains one, then clusters neighbours."
+)
+_SHOWN_SETTINGS = (
+    ("epochs", "batch_size", "learning_rate", "seed"),
+    ("critic", "implementation", "augment", "backbone"),
+    ("entropy_weight", "feature_weight", "smoothing", "temperature"),
+    ("subheads", "neighbours", "image_size", "schedule"),
+)
+_ADVANCED_WIDGETS = {"train-paper": None, "train-method": "auto", "train-device": "auto", "train-others": ""}
+"""Keys and defaults of the advanced widgets that are not settings."""
+
+_SYMBOLS = {"entropy_weight": "λ1", "feature_weight": "λ2", "smoothing": "γ", "temperature": "τ"}
+
+
+def render() -> None:
+    """Show the page."""
+    workspace = Workspace()
+    show_heading("train")
+    chosen = get_selection()
+    if chosen.dataset is None:
+        show_no_datasets()
+        return
+    try:
+        dataset = workspace.open_dataset(chosen.dataset)
+        summary = _summarize(str(dataset.folder), dataset.info.uid, dataset.version)
+        queue = get_queue(workspace)
+        is_busy = any(not job.is_final for job in queue.read_jobs())
+    except CrlcError as error:
+        show_error(str(error))
+        return
+    if is_busy:  # the active run comes first
+        show_live_run(queue, chosen.run)
+        st.subheader("New training", anchor=False)
+    with st.container(border=True):
+        show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
+        _show_form(workspace, queue, dataset, summary, is_busy=is_busy)
+    if not is_busy:
+        show_live_run(queue, chosen.run)
+
+
+@st.cache_data(show_spinner=False, max_entries=16)
+def _summarize(folder: str, *version: object) -> DatasetSummary:
+    """Summarise a dataset; cached per version, because 100,000 images take 0.25 s."""
+    del version
+    return ImageDataset(Path(folder)).summarize()
+
+
+def _show_form(
+    workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, is_busy: bool
+) -> None:
+    """Show the form, the time estimate, and the start button."""
+    count_box, suggest_box, preset_box, start_box = st.columns([1.3, 1.2, 2.6, 1.5], vertical_alignment="bottom")
+    clusters = count_box.number_input(
+        "Clusters",
+        min_value=2,
+        max_value=100_000,
+        value=max(2, len(summary.classes) or DEFAULT_CLUSTERS),
+        key=training.build_clusters_key(dataset.name),
+        persist_state=training.PERSISTENCE,
+        help="Sets the number of clusters. "
+        + ("The default is the number of ground-truth classes." if summary.classes else
+           "The button “Suggest number” estimates it from the images."),
+    )  # fmt: skip
+    suggest_box.button(
+        "Suggest number", on_click=training.request_count, args=(dataset.name,), key="suggest-count", width="stretch",
+        help="Suggests the number of clusters beyond which one more adds little. Takes seconds to a minute.",
+    )  # fmt: skip
+    preset = preset_box.segmented_control(
+        "Preset", PRESETS, default=PRESETS[0], key="train-preset", help=_PRESET_HELP, required=True,
+        persist_state=training.PERSISTENCE,
+    )  # fmt: skip
+    show_cluster_count(workspace, dataset)
+    with st.expander("Advanced settings", key="advanced-settings"):
+        form, base = _show_advanced_settings(
+            workspace, dataset, TrainForm(dataset.name, int(clusters), preset or PRESETS[0])
+        )
+    _show_deviations(form)
+    problem = validate_changes(form.changes, base)
+    if problem:
+        show_error(problem)
+    else:
+        commands = build_preset_commands(workspace, dataset, form)
+        if summary.readable <= MAX_IMAGES_TO_MEASURE or _show_measure_toggle():
+            show_estimate(commands, images=summary.readable, may_measure=not is_busy)
+    is_started = show_action_button(
+        start_box,
+        "Add to queue" if is_busy else "Start training",
+        type="primary",
+        key="start-training",
+        width="stretch",
+        disabled=bool(problem),
+        help="Trains in the background. Training continues when you close the page.",
+    )
+    if is_started:
+        for command in build_preset_commands(workspace, dataset, form).values():
+            get_command_runner().cancel(command)  # the training needs the computer now
+        _start_training(queue, form)
+
+
+def _show_deviations(form: TrainForm) -> None:
+    """Show the changes from the preset, even while the widgets are hidden, with a reset button."""
+    changes = form.describe_changes(PRESETS)
+    if not changes:
+        return
+    words, back = st.columns([5, 1.2], vertical_alignment="center")
+    with words:
+        show_caption(f"Changed from preset: {' · '.join(changes)}")
+    back.button(
+        "Reset settings", key="reset-settings", width="stretch", type="tertiary", icon=":material/undo:",
+        on_click=training.set_widget_values,
+        args=({**_ADVANCED_WIDGETS, **dict.fromkeys(map(_build_widget_key, _list_shown_settings()))},),
+        help="Resets the advanced settings to those of the preset.",
+    )  # fmt: skip
+
+
+def _list_shown_settings() -> list[str]:
+    return [name for row in _SHOWN_SETTINGS for name in row]
+
+
+def _build_widget_key(setting: str) -> str:
+    return f"train-set-{setting}"
+
+
+def _show_measure_toggle() -> bool:
+    return st.toggle(
+        "Estimate time", key="measure-time", persist_state=training.PERSISTENCE,
+        help="Times a few training steps. The images may have to be decoded at another size first.",
+    )  # fmt: skip
+
+
+def _start_training(queue: JobQueue, form: TrainForm) -> None:
+    try:
+        job = queue.submit(form.to_arguments(), title=form.dataset)
+    except (CrlcError, OSError) as error:
+        show_error(str(error))
+        return
+    training.follow_job(job.id)
+    st.rerun()
+
+
+def _show_advanced_settings(
+    workspace: Workspace, dataset: ImageDataset, form: TrainForm
+) -> tuple[TrainForm, TrainSettings | None]:
+    """Show the advanced settings; empty widgets show the values of the preset once they are known."""
+    first = st.columns(3)
+    paper = [name for name in PRESET_NAMES if name not in PRESETS]
+    preset = first[0].selectbox(
+        "Preset from the paper", paper, index=None, placeholder="None", key="train-paper",
+        persist_state=training.PERSISTENCE,
+        help="Replaces the preset above by the settings of an experiment in the paper. Takes hours on a GPU.",
+    )  # fmt: skip
+    method = first[1].selectbox(
+        "Method", ("auto", "end-to-end", "two-stage"), key="train-method", help=_METHOD_HELP,
+        persist_state=training.PERSISTENCE,
+    )  # fmt: skip
+    device = first[2].selectbox(
+        "Device", DEVICES, key="train-device", help="Sets the device to compute on. auto uses a GPU if there is one.",
+        persist_state=training.PERSISTENCE,
+    )  # fmt: skip
+    form = TrainForm(form.dataset, form.clusters, preset or form.preset, method, device)
+    base = read_planned_settings(get_command_runner().get_result(build_estimate_command(workspace, dataset, form)))
+    changes: dict[str, Any] = {}
+    for row in _SHOWN_SETTINGS:
+        for column, name in zip(st.columns(len(row)), row, strict=True):
+            with column:
+                value = _show_setting(list_setting_fields()[name], base)
+            if value is not None:
+                changes[name] = value
+    text = st.text_area(
+        "Other settings", placeholder="name=value, one per line", key="train-others", height=68,
+        persist_state=training.PERSISTENCE,
+        help="Sets any other setting. “All settings” lists them.",
+    )  # fmt: skip
+    with st.popover("All settings"):
+        show_text("\n".join(f"{one.group}.{one.name}: {one.help}" for one in list_setting_fields().values()))
+    changes |= parse_assignments(text)
+    form = TrainForm(form.dataset, form.clusters, form.preset, method, device, changes)
+    st.code(form.to_command(), language=None, wrap_lines=True)
+    return form, base
+
+
+def _show_setting(setting: SettingField, base: TrainSettings | None) -> Any:
+    """Show a widget that is empty while the preset's value applies."""
+    preset_value = None if base is None else base.as_dict()[setting.name]
+    label = f"{setting.label} {_SYMBOLS[setting.name]}" if setting.name in _SYMBOLS else setting.label
+    placeholder = f"{preset_value:g}" if isinstance(preset_value, float) else str(preset_value)
+    if preset_value is None:
+        placeholder = "preset default"
+    key = _build_widget_key(setting.name)
+    if setting.choices:
+        return st.selectbox(
+            label, setting.choices, index=None, placeholder=placeholder, key=key, help=setting.help,
+            accept_new_options=setting.name == "backbone", persist_state=training.PERSISTENCE,
+        )  # fmt: skip
+    return st.number_input(
+        label, value=None, step=1 if setting.kind is int else None, format=None if setting.kind is int else "%g",
+        placeholder=placeholder, key=key, help=setting.help, persist_state=training.PERSISTENCE,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The web server: the ASGI app, its access control, its routes and the desktop window."""

@@ -1,0 +1,14 @@
+"""The script that Streamlit runs for every page: page settings, navigation and sidebar, then the current page.
+
+It is not beside `app/pages/`, because Streamlit shows every module of a `pages` folder next to its script as a page.
+"""
+
+import streamlit as st
+
+from app.components.common.sidebar import show_sidebar
+from app.navigation import ICON, show_navigation
+
+st.set_page_config(page_title="CRLC Studio", page_icon=str(ICON), layout="wide")
+page = show_navigation()
+show_sidebar()
+page.run()

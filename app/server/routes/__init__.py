@@ -1,0 +1,1 @@
+"""HTTP routes that serve images, galleries, maps, exports and lists."""

@@ -1,0 +1,19 @@
+"""The list of all routes that the server has beside the pages of Streamlit."""
+
+from __future__ import annotations
+
+from starlette.routing import Route
+
+from app.server.routes.exports import EXPORT_ROUTES
+from app.server.routes.galleries import GALLERY_ROUTES
+from app.server.routes.images import serve_image
+from app.server.routes.lists import LIST_ROUTES
+from app.server.routes.maps import MAP_ROUTES
+
+ROUTES = [
+    *MAP_ROUTES,
+    *EXPORT_ROUTES,
+    *GALLERY_ROUTES,
+    *LIST_ROUTES,
+    Route("/images/{dataset}/{image_id:int}", serve_image),
+]

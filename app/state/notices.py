@@ -1,0 +1,28 @@
+"""Background tasks that this session started, and the notice of a finished import."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+_NOTICE, _STARTED = "start-imported", "start-imports"
+
+
+def record_started_task(key: str) -> None:
+    """Record a task as started in this session, which then shows its outcome."""
+    st.session_state[_STARTED] = {*st.session_state.get(_STARTED, ()), key}
+
+
+def is_started_here(key: str) -> bool:
+    """Return whether this session started a task."""
+    return key in st.session_state.get(_STARTED, ())
+
+
+def set_import_notice(text: str) -> None:
+    """Set the notice of a finished import."""
+    st.session_state[_NOTICE] = text
+
+
+def pop_import_notice() -> str | None:
+    """Return the notice, and clear it."""
+    text: str | None = st.session_state.pop(_NOTICE, None)
+    return text

@@ -1,0 +1,1 @@
+"""View models: the data and state that pages display; no Streamlit."""

@@ -1,0 +1,111 @@
+"""Colourings of the points of a map: one value per image for the browser, and the legend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.figures.colours import SEQUENTIAL_RAMP, UNKNOWN_COLOUR, get_colour
+from app.view_models.cluster_view import ClusterView, RunView
+from crlc.errors import NotFoundError
+from crlc.paths import to_printable
+from crlc.progress import ProgressCallback, no_progress
+
+NO_VALUE = 65535
+_MAX_VALUE = 65534
+COLOURINGS = ("cluster", "label", "class", "confidence", "agreement")
+"""Properties by which points can be coloured; `agreement` is the neighbour agreement."""
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """Values of all images, and the legend that explains them."""
+
+    values: NDArray[np.uint16]
+    """Number of a category, or 0 to 65,534 for a fraction from 0 to 1; 65,535 for an unknown value."""
+
+    scale: dict[str, Any]
+    """Legend for the browser: `categories` with their entries, or a `continuous` ramp."""
+
+
+def list_colourings(view: ClusterView) -> tuple[str, ...]:
+    """Return the colourings that a view has data for."""
+    is_run = isinstance(view, RunView)
+    possible = {
+        "cluster": True,
+        "label": bool(view.annotation_state.has_label(view.ids).any()),
+        "class": view.classes is not None,
+        "confidence": is_run,
+        "agreement": is_run and len(view.ids) > 1,
+    }
+    return tuple(name for name in COLOURINGS if possible[name])
+
+
+def compute_colouring(view: ClusterView, by: str, report: ProgressCallback = no_progress) -> Colouring:
+    """Return the values and the legend of a colouring.
+
+    Args:
+        view: the run or dataset.
+        by: one of `list_colourings(view)`.
+        report: receives the progress of neighbour agreement, which is slow the first time.
+
+    Raises:
+        NotFoundError: the view has no such colouring.
+    """
+    if by not in list_colourings(view):
+        raise NotFoundError(f"{view.name} cannot be coloured by {by!r}. Choose one of: {', '.join(COLOURINGS)}.")
+    if by == "cluster":
+        return _build_categories(view.clusters, view.format_cluster, colour=view.get_colour)
+    if by == "label":
+        names = view.annotation_state.all_label_names
+        return _build_categories(
+            view.annotation_state.get_label_codes(view.ids), lambda number: names[number], "not labelled"
+        )
+    if by == "class":
+        assert view.classes is not None
+        class_names, numbers = view.classes
+        return _build_categories(numbers, lambda number: class_names[number], "class not known")
+    assert isinstance(view, RunView)
+    if by == "confidence":
+        assert view.confidence is not None
+        return _build_continuous(view.confidence, "confidence")
+    return _build_continuous(view.compute_quality(report).images.neighbour_agreement, "neighbour agreement")
+
+
+def _build_categories(
+    numbers: NDArray[np.int64],
+    text: Callable[[int], str],
+    without: str = "",
+    colour: Callable[[int], str] = get_colour,
+) -> Colouring:
+    values = np.where(numbers < 0, NO_VALUE, np.minimum(numbers, _MAX_VALUE)).astype(np.uint16)
+    found, counts = np.unique(numbers, return_counts=True)
+    entries = [
+        {
+            "value": NO_VALUE if number < 0 else min(number, _MAX_VALUE),
+            "text": without if number < 0 else to_printable(text(number)),
+            "count": count,
+            "colour": UNKNOWN_COLOUR if number < 0 else colour(number),
+        }
+        for number, count in zip(found.tolist(), counts.tolist(), strict=True)
+    ]
+    entries.sort(key=lambda entry: entry["value"])  # the entry without a value comes last
+    return Colouring(values, {"kind": "categories", "entries": entries})
+
+
+def _build_continuous(fractions: NDArray[np.floating], title: str) -> Colouring:
+    known = np.isfinite(fractions)
+    scaled = np.rint(np.clip(np.nan_to_num(fractions), 0, 1) * _MAX_VALUE)
+    values = np.where(known, scaled, NO_VALUE).astype(np.uint16)
+    scale = {
+        "kind": "continuous",
+        "ramp": list(SEQUENTIAL_RAMP),
+        "low": f"{title} 0%",
+        "high": "100%",
+        "title": title,
+    }
+    return Colouring(values, scale)

@@ -1,0 +1,81 @@
+"""Exports in the app: exporters that share the annotations of the app, and cached previews."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from app.view_models.view_cache import open_annotations
+from crlc.annotations.state import AnnotationState
+from crlc.data.dataset import ImageDataset
+from crlc.errors import NotFoundError
+from crlc.runs.folder import RunFolder
+from crlc.runs.results import read_result
+from crlc.services.export import FORMATS, Exporter, ExportFormat, ExportOptions, ExportPreview, preview_labels
+from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
+
+LINK_TITLES = {"absolute": "Links", "relative": "Relative links", "copy": "Copies"}
+"""Kinds of links of the format `folders` and their names on screen."""
+
+
+def open_exporter(workspace: Workspace, run: RunFolder) -> Exporter:
+    """Return the exporter of a run with the annotations that the app holds in memory.
+
+    Raises:
+        CrlcError: the dataset of the run no longer exists.
+    """
+    return Exporter(workspace, run, _get_annotations)
+
+
+def open_run(workspace: Workspace, run_id: str) -> RunFolder:
+    """Open a run by its complete id: a URL must not select another run by a prefix.
+
+    Raises:
+        NotFoundError: no run has this id.
+    """
+    runs = RunStore(workspace)
+    if run_id not in runs.list_ids():
+        raise NotFoundError(f"No run is named {run_id!r}.")
+    return runs.open(run_id)
+
+
+def preview_export(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> ExportPreview | None:
+    """Return the first rows of an export, cached until the result, annotations, dataset or map change.
+
+    Returns:
+        The preview; `None` if the format has no rows.
+
+    Raises:
+        CrlcError: the run has no result.
+    """
+    if form is FORMATS["labels"]:
+        return preview_dataset_labels(exporter.dataset)
+    state = (
+        read_result(exporter.run).metadata["folder"],
+        exporter.annotations.last_row_id,
+        exporter.dataset.version,
+        exporter.has_map(options.map),
+    )
+    return _preview(exporter.workspace.root, exporter.run.path, exporter.dataset, form.key, options, state)
+
+
+def preview_dataset_labels(dataset: ImageDataset) -> ExportPreview:
+    """Return the first labels of a dataset, cached until the annotations change. It needs no run."""
+    return _preview_labels(dataset, _get_annotations(dataset).last_row_id)
+
+
+@lru_cache(maxsize=32)
+def _preview(
+    root: Path, run: Path, _dataset: ImageDataset, key: str, options: ExportOptions, _state: tuple[object, ...]
+) -> ExportPreview | None:
+    return open_exporter(Workspace(root), RunFolder(run)).preview(FORMATS[key], options)
+
+
+@lru_cache(maxsize=32)
+def _preview_labels(dataset: ImageDataset, _operation: object) -> ExportPreview:
+    return preview_labels(dataset, _get_annotations(dataset))
+
+
+def _get_annotations(dataset: ImageDataset) -> AnnotationState:
+    return open_annotations(dataset).refresh()

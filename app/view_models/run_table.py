@@ -1,0 +1,176 @@
+"""List of the runs of a workspace, and the table of the Runs page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from crlc.errors import CrlcError
+from crlc.formatting import format_duration
+from crlc.runs.folder import RunFolder
+from crlc.services.run_summary import summarize_run
+from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
+
+METRIC_TITLES = {
+    "cluster_information": "Cluster information",
+    "loss": "Loss (nats)",
+    "acc": "ACC",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "largest_share": "Largest cluster",
+}
+_MAX_COMPARED_RUNS = 5
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run in a list of runs."""
+
+    id: str
+    dataset: str
+    dataset_uid: str
+    title: str
+    """The title that the user gave, or start time, preset and number of clusters."""
+
+    created: str
+    preset: str
+    settings: dict[str, Any] = field(hash=False, compare=False)
+    parent: str | None = None
+    unique_title: str = ""
+    """The title, with a number if several runs have the same: widgets identify their options by it."""
+
+
+def list_runs(workspace: Workspace) -> list[RunEntry]:
+    """Return all runs whose metadata can be read, oldest first; a file is read again only when it has changed."""
+    entries = []
+    for run_id in RunStore(workspace).list_ids():
+        file = workspace.root / "runs" / run_id / "run.json"
+        try:
+            found = file.stat()
+            entries.append(_read_entry(file.parent, found.st_mtime_ns, found.st_size, found.st_ino))
+        except (CrlcError, OSError, KeyError, TypeError, ValueError):
+            continue  # damaged, or just deleted: there is nothing to show
+    return assign_unique_titles(entries)
+
+
+def assign_unique_titles(entries: Sequence[RunEntry]) -> list[RunEntry]:
+    """Return the runs with unique titles: the second run called `a` is `a (2)`."""
+    taken: set[str] = set()
+    result = []
+    for entry in entries:
+        candidates = (entry.title if number == 1 else f"{entry.title} ({number})" for number in count(1))
+        title = next(candidate for candidate in candidates if candidate not in taken)
+        taken.add(title)
+        result.append(replace(entry, unique_title=title))
+    return result
+
+
+@lru_cache(maxsize=1024)
+def _read_entry(folder: Path, *_: int) -> RunEntry:
+    content = RunFolder(folder).read_metadata()
+    settings = content["settings"]
+    created = datetime.fromisoformat(content["created"]).astimezone()
+    default_title = f"{created:%d %b %H:%M} · {content['preset']} · {settings['clusters']} clusters"
+    return RunEntry(
+        folder.name,
+        content["dataset"],
+        content["dataset_uid"],
+        content.get("title") or default_title,
+        f"{created:%Y-%m-%d %H:%M}",
+        content["preset"],
+        settings,
+        content.get("parent"),
+    )
+
+
+class Column(NamedTuple):
+    """Format and help text of a column of the table."""
+
+    help: str
+    format: str | None = None
+    """Format of numbers; `None` for text."""
+
+    width: Literal["small", "medium", "large"] | int | None = None
+
+
+COLUMNS = {
+    "Run": Column("Title of the run. Rename it below the table.", width="medium"),
+    "Dataset": Column("Dataset that the run was trained on.", width=90),
+    "State": Column(
+        "Finished, running, stopped, failed, or interrupted (its process was killed). Stopped and interrupted runs can "
+        "be resumed on the Train page, which also shows why a run failed.",
+        width=85,
+    ),
+    "Clusters": Column("Number of clusters.", "%d", 70),
+    "Epochs": Column("Finished epochs, and the planned number of epochs.", width=80),
+    "ACC": Column(
+        "Clustering accuracy: percentage of images in the cluster matched to their ground-truth class. Empty without "
+        "classes.",
+        "percent", 70,
+    ),
+    "NMI": Column(
+        "Normalised mutual information of clusters and classes: 0 = independent, 1 = identical.", "%.3f", 65
+    ),
+    "ARI": Column("Adjusted Rand index of clusters and classes: 0 = random, 1 = identical.", "%.3f", 65),
+    "Information": Column(
+        "Cluster information: mutual information between the clusters of two views, 0 to 1. Higher is better. It needs "
+        "no classes.",
+        "%.2f", 95,
+    ),
+    "Time": Column("Training time, without queueing and preparation.", width=90),
+}  # fmt: skip
+
+
+def build_rows(runs: RunStore, entries: Sequence[RunEntry]) -> list[dict[str, Any]]:
+    """Return one row of the table per run; runs with damaged files have the state `damaged`.
+
+    Args:
+        runs: runs of the workspace.
+        entries: the runs to show. The table has a dataset column if they have several datasets.
+    """
+    has_several_datasets = len({entry.dataset for entry in entries}) > 1
+    rows = []
+    for entry in entries:
+        row: dict[str, Any] = {
+            "Run": entry.unique_title,
+            **({"Dataset": entry.dataset} if has_several_datasets else {}),
+        }
+        try:
+            summary = summarize_run(runs.open(entry.id))
+        except (CrlcError, KeyError, ValueError):
+            rows.append({**row, "State": "damaged"})
+            continue
+        rows.append(
+            {
+                **row,
+                "State": summary.state,
+                "Clusters": entry.settings["clusters"],
+                "Epochs": f"{summary.epoch:,} of {summary.epochs:,}",
+                "ACC": summary.metrics["acc"],
+                "NMI": summary.metrics["nmi"],
+                "ARI": summary.metrics["ari"],
+                "Information": summary.metrics["cluster_information"],
+                "Time": format_duration(summary.seconds) if summary.seconds else "",
+            }
+        )
+    return rows
+
+
+def select_runs_to_compare(entries: Sequence[RunEntry], current: RunEntry | None) -> list[str]:
+    """Return the ids of the runs whose curves are shown at first: the current one, then the newest of its dataset.
+
+    Args:
+        entries: all runs, newest first.
+        current: the run to start with; `None` for the newest.
+    """
+    first = current or (entries[0] if entries else None)
+    if first is None:
+        return []
+    others = [entry.id for entry in entries if entry.dataset_uid == first.dataset_uid and entry.id != first.id]
+    return [first.id, *others[: _MAX_COMPARED_RUNS - 1]]

@@ -1,0 +1,108 @@
+"""The form of the Train page as arguments of `crlc train`, and the fields of its advanced settings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from crlc.training.settings import TrainSettings, describe_settings
+
+SUGGESTED_CLUSTERS = "auto"
+_OPTIONS = ("epochs", "seed", "critic", "implementation", "augment", "backbone", "neighbours")
+"""Settings with their own command-line option; the others use --set."""
+
+
+@dataclass(frozen=True)
+class SettingField:
+    """A training setting and its description for a form."""
+
+    name: str
+    kind: type
+    help: str
+    choices: tuple[str, ...] = ()
+    group: str = ""
+    """Name of the group of settings that the field belongs to, such as `optimization`."""
+
+    @property
+    def label(self) -> str:
+        """The name without underscores."""
+        return self.name.replace("_", " ").capitalize()
+
+
+@cache
+def list_setting_fields() -> dict[str, SettingField]:
+    """Return all settings by name, group by group."""
+    return {
+        name: SettingField(name, info.kind, info.help, info.choices or info.suggestions, group)
+        for group, described in describe_settings().items()
+        for name, info in described.items()
+    }
+
+
+@dataclass(frozen=True)
+class TrainForm:
+    """Values of the training form."""
+
+    dataset: str
+    clusters: int | str | None = None
+    """A number, `auto`, or `None` for the number of classes, else that of the preset."""
+
+    preset: str = "quick"
+    method: str = "auto"
+    device: str = "auto"
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the preset, by name."""
+
+    def to_arguments(self) -> list[str]:
+        """Return the arguments of `crlc train`."""
+        arguments = [self.dataset]
+        if self.clusters is not None:
+            arguments += ["--clusters", str(self.clusters)]
+        arguments += ["--preset", self.preset]
+        arguments += ["--method", self.method] if self.method != "auto" else []
+        arguments += ["--device", self.device] if self.device != "auto" else []
+        for name, value in self.changes.items():
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            arguments += [f"--{name}", text] if name in _OPTIONS else ["--set", f"{name}={text}"]
+        return arguments
+
+    def describe_changes(self, main_presets: Sequence[str]) -> list[str]:
+        """Return the differences from the main presets as texts, without the number of clusters."""
+        texts = [] if self.preset in main_presets else [f"preset {self.preset}"]
+        texts += [f"method {self.method}"] if self.method != "auto" else []
+        texts += [f"device {self.device}"] if self.device != "auto" else []
+        return texts + [f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items()]
+
+    def to_command(self) -> str:
+        """Return the equivalent terminal command."""
+        return shlex.join(["crlc", "train", *self.to_arguments()])
+
+
+def parse_assignments(text: str) -> dict[str, str]:
+    """Return settings written as `name=value`, one per line or separated by commas; the last value of a name counts.
+
+    Text in another format becomes a name without a value, which validation then reports.
+    """
+    parts = (part.strip() for part in text.replace(",", "\n").splitlines())
+    pairs = (part.partition("=") for part in parts if part)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def validate_changes(changes: Mapping[str, Any], base: TrainSettings | None) -> str:
+    """Return the error of changed settings; empty if they are allowed.
+
+    Args:
+        changes: values by name.
+        base: the settings that are changed; `None` for the defaults.
+    """
+    from crlc.errors import UsageError
+
+    given = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in changes.items()]
+    try:
+        (base or TrainSettings()).with_overrides(given)
+    except UsageError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,1 @@
+"""Two-dimensional maps of features: PCA, UMAP and t-SNE."""

@@ -1,0 +1,78 @@
+"""Main module of the process that computes a map: reads a job from standard input and reports progress as JSON lines.
+
+The process ends when its standard input closes, so that it does not outlive a caller that is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from crlc.analysis.maps.projections import compute_map
+from crlc.analysis.maps.settings import MapSettings, write_map
+from crlc.analysis.neighbours.exact import Neighbours
+from crlc.errors import CrlcError
+from crlc.progress import Progress
+
+
+def main() -> None:
+    """Read the job, compute the map and write it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the caller
+    # Reports use a private copy of standard output, which a print in a library cannot corrupt.
+    reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    job = json.loads(sys.stdin.readline())
+    inputs = Path(job["target"]).parent
+    threading.Thread(target=_exit_with_caller, args=(inputs,), daemon=True).start()
+    try:
+        _compute(job, reports)
+    except BrokenPipeError:  # the caller was killed, and this thread noticed it first
+        _remove_inputs_and_exit(inputs)
+    except CrlcError as error:
+        _send(reports, {"error": error.message, "advice": error.advice})
+        sys.exit(1)
+    except MemoryError as error:
+        _send(reports, {"error": str(error) or "There is not enough memory for this map.", "advice": ""})
+        sys.exit(1)
+
+
+def _compute(job: dict[str, Any], reports: IO[str]) -> None:
+    features = np.load(job["features"], mmap_mode="r", allow_pickle=False)
+    graph = None
+    if job["graph"] is not None:
+        graph = Neighbours(*(np.load(path, mmap_mode="r", allow_pickle=False) for path in job["graph"]))
+
+    def report(progress: Progress) -> None:
+        _send(reports, progress.to_json())
+
+    coordinates = compute_map(features, MapSettings(**job["settings"]), graph, report)
+    write_map(Path(job["target"]), coordinates)
+
+
+def _send(reports: IO[str], content: dict[str, Any]) -> None:
+    reports.write(json.dumps(content) + "\n")
+    reports.flush()
+
+
+def _exit_with_caller(inputs: Path) -> None:
+    """Wait until the caller closes the pipe, then remove the input files and exit."""
+    sys.stdin.read()
+    _remove_inputs_and_exit(inputs)
+
+
+def _remove_inputs_and_exit(inputs: Path) -> None:
+    """Remove the input files, which a killed caller cannot do, and end the process."""
+    shutil.rmtree(inputs, ignore_errors=True)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

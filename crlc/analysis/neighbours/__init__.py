@@ -1,0 +1,1 @@
+"""Nearest-neighbour search: exact, approximate (IVF), and the neighbour graph."""

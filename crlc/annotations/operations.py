@@ -1,0 +1,254 @@
+"""Operations of the annotation log: one frozen dataclass for each kind of label, exclusion or cluster edit.
+
+An operation holds the new values, not the previous ones. Callers validate the values before they create an operation.
+`title` describes the operation for the user.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from crlc.errors import UsageError
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+
+MAX_NAME_LENGTH = 200
+# Control characters, unpaired surrogates, line separators, and characters that change the text direction.
+_FORBIDDEN_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
+_DIRECTION_CHARACTERS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+Ids = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """Set the label of images, replacing any previous label."""
+
+    ids: Ids
+    name: str
+    contents: Ids
+    """Content version of each image when it was labelled. If the image changes later, the label is out of date."""
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"label {format_count(len(self.ids), 'image')} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unlabel:
+    """Remove the labels of images."""
+
+    ids: Ids
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"remove the label of {format_count(len(self.ids), 'image')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """Exclude images from training and export."""
+
+    ids: Ids
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"exclude {format_count(len(self.ids), 'image')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """Include excluded images again."""
+
+    ids: Ids
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"include {format_count(len(self.ids), 'image')} again"
+
+
+@dataclass(frozen=True, slots=True)
+class NameCluster:
+    """Set or remove the name of a cluster."""
+
+    run: str
+    result: str
+    """Fingerprint of the edited result: the cluster numbers are valid only in this result."""
+
+    cluster: int
+    name: str | None
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        if self.name is None:
+            return f"remove the name of cluster {self.cluster}"
+        return f"name cluster {self.cluster} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeClusters:
+    """Merge clusters into the one with the smallest number."""
+
+    run: str
+    result: str
+    clusters: Ids
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"merge clusters {_format_numbers(self.clusters)}"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitCluster:
+    """Split a cluster; the first part keeps its number."""
+
+    run: str
+    result: str
+    cluster: int
+    parts: tuple[Ids, ...]
+    """Image ids of each part."""
+
+    first_new: int
+    """Number of the second part; the other parts follow."""
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        new = range(self.first_new, self.first_new + len(self.parts) - 1)
+        return f"split cluster {self.cluster} into {_format_numbers((self.cluster, *new))}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveImages:
+    """Move images to another cluster."""
+
+    run: str
+    result: str
+    ids: Ids
+    cluster: int
+
+    @property
+    def title(self) -> str:
+        """Description for the user."""
+        return f"move {format_count(len(self.ids), 'image')} to cluster {self.cluster}"
+
+
+ClusterEdit = NameCluster | MergeClusters | SplitCluster | MoveImages
+SingleOperation = Label | Unlabel | Exclude | Include | ClusterEdit
+
+
+@dataclass(frozen=True, slots=True)
+class OperationGroup:
+    """Several operations that are applied and undone as one."""
+
+    operations: tuple[SingleOperation, ...]
+    title: str
+
+
+Operation = SingleOperation | OperationGroup
+
+# Names of the operations in the file: they must not change without a new format version.
+KINDS: dict[str, type[SingleOperation]] = {
+    "label": Label,
+    "unlabel": Unlabel,
+    "exclude": Exclude,
+    "include": Include,
+    "name-cluster": NameCluster,
+    "merge-clusters": MergeClusters,
+    "split-cluster": SplitCluster,
+    "move-images": MoveImages,
+}
+_WORDS: dict[type[SingleOperation], str] = {kind: word for word, kind in KINDS.items()}
+_GROUP = "group"
+
+
+def to_record(operation: Operation) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the JSON content with which an operation is stored."""
+    if isinstance(operation, OperationGroup):
+        members = [dict(zip(("kind", "content"), to_record(member), strict=True)) for member in operation.operations]
+        return _GROUP, {"operations": members, "title": operation.title}
+    content = {name: getattr(operation, name) for name in type(operation).__slots__}
+    if isinstance(operation, Label):
+        content["contents"] = _shorten_versions(operation.contents)
+    return _WORDS[type(operation)], content
+
+
+def from_record(kind: str, content: dict[str, Any]) -> Operation:
+    """Rebuild an operation from its kind and JSON content; the inverse of `to_record`.
+
+    Raises:
+        ValueError: the kind is unknown, or the content is not valid for it.
+    """
+    try:
+        if kind == _GROUP:
+            members = tuple(_read_single(member["kind"], member["content"]) for member in content["operations"])
+            return OperationGroup(members, str(content["title"]))
+        return _read_single(kind, content)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"an operation of kind {kind!r} cannot be read: {error}") from None
+
+
+def get_run(operation: Operation) -> str | None:
+    """Return the run whose clusters an operation edits, or `None` for an operation on the dataset."""
+    if isinstance(operation, OperationGroup):
+        runs = {get_run(member) for member in operation.operations}
+        return runs.pop() if len(runs) == 1 else None
+    return getattr(operation, "run", None)
+
+
+def normalize_name(name: str, what: str = "name") -> str:
+    """Return the name of a label or cluster in its stored form: Unicode NFC, without surrounding whitespace.
+
+    Args:
+        name: name that the user gave.
+        what: name of the parameter, for the error message.
+
+    Raises:
+        UsageError: the name is empty or too long, or has characters that cannot be shown in one line.
+    """
+    normalized = unicodedata.normalize("NFC", name).strip()
+    shown = to_printable(normalized[:MAX_NAME_LENGTH])
+    if not normalized:
+        raise UsageError(
+            f"{what}='{to_printable(name)}' is not allowed: it is empty. It must have at least one character."
+        )
+    if len(normalized) > MAX_NAME_LENGTH:
+        raise UsageError(
+            f"{what}='{shown}...' is not allowed: it has {len(normalized)} characters and may have at most "
+            f"{MAX_NAME_LENGTH}."
+        )
+    if any(map(_is_forbidden, normalized)):
+        raise UsageError(f"{what}='{shown}' is not allowed: it has control characters.", advice="Leave them out.")
+    return normalized
+
+
+def _is_forbidden(character: str) -> bool:
+    return unicodedata.category(character) in _FORBIDDEN_CATEGORIES or character in _DIRECTION_CHARACTERS
+
+
+def _format_numbers(numbers: Ids) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _read_single(kind: str, content: dict[str, Any]) -> SingleOperation:
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
+    }
+    if kind == "split-cluster":
+        fields["parts"] = tuple(map(tuple, content["parts"]))
+    if kind == "label" and isinstance(fields["contents"], int):
+        fields["contents"] = (fields["contents"],) * len(fields["ids"])
+    return KINDS[kind](**fields)
+
+
+def _shorten_versions(contents: Ids) -> int | Ids:
+    """Return a single number if all versions are equal, which is the usual case."""
+    return contents[0] if len(set(contents)) == 1 else contents

@@ -1,0 +1,1 @@
+"""Clusters of a run after edits: numbers, names and colours."""

@@ -1,0 +1,34 @@
+"""Check whether the originals of a dataset are still in its source."""
+
+from __future__ import annotations
+
+from crlc.data.dataset import RELINK_ADVICE, ImageDataset
+from crlc.data.sources import UnreadableError
+from crlc.errors import SourceError
+from crlc.paths import to_printable
+
+_CHECKED_IMAGES = 4
+
+
+def find_missing_originals(dataset: ImageDataset) -> SourceError | None:
+    """Return an error if the originals of a dataset cannot be read, or `None` if at least one sampled original can.
+
+    A small sample is enough: if a disk is not plugged in, all originals are missing.
+    """
+    try:
+        source = dataset.source
+    except SourceError as error:
+        return error
+    records = dataset.sample_records(_CHECKED_IMAGES)
+    for record in records:
+        try:
+            source.read(record.path)
+        except UnreadableError:
+            continue
+        return None
+    if not records:
+        return None
+    return SourceError(
+        f"None of {len(records)} sampled images of {dataset.name} can be read from {to_printable(source.location)}.",
+        advice=RELINK_ADVICE,
+    )

@@ -1,0 +1,155 @@
+"""Export of the map of a run as one self-contained web page with points, names and thumbnails."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.analysis.cluster_colours import PALETTE, extend_colours
+from crlc.data.thumbnails import make_thumbnail
+from crlc.errors import CrlcError, UsageError
+from crlc.export.destinations import explain_write_errors, require_new_file
+from crlc.export.rows import RowChunk, RunExport
+from crlc.files import write_new_file
+from crlc.paths import to_printable
+from crlc.progress import ProgressCallback, ProgressStage, no_progress
+
+MAX_THUMBNAILS = 5_000
+"""Pages with more images have points only: with thumbnails they would be too large to open."""
+
+_THUMBNAIL_PIXELS = 80
+_POINTS_PER_PART = 1_000
+
+
+@dataclass(frozen=True)
+class HtmlMapReport:
+    """Number of images and thumbnails on the page."""
+
+    images: int
+    thumbnails: int
+    left_out: int
+    """Number of images that are excluded or not on the map."""
+
+
+def write_html_map(
+    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, colours: Sequence[int] = ()
+) -> HtmlMapReport:
+    """Write the map as a new HTML file. After an error, no file is left behind.
+
+    Args:
+        export: the rows of the run, with map coordinates.
+        file: path of the new file.
+        report: receives progress.
+        colours: palette index of each cluster, from `load_or_assign_colours`; empty for the order of the palette.
+
+    Raises:
+        UsageError: the run has no map, or the file exists.
+        CrlcError: the file cannot be written.
+    """
+    require_new_file(file)
+    if export.coordinates is None:
+        raise UsageError(f"The run {export.run} has no map yet.", advice="Compute one first.")
+    with explain_write_errors(file):
+        counts = _count_by_cluster(export)
+        result: list[HtmlMapReport] = []
+        write_new_file(file, lambda stream: result.append(_write(export, counts, colours, stream, report)))
+    return result[0]
+
+
+def _count_by_cluster(export: RunExport) -> dict[int, int]:
+    """Return the number of images on the map by cluster."""
+    counts = np.zeros(export.clusters.first_new, np.int64)
+    for chunk in export.iter_chunks():
+        counts += np.bincount(chunk.cluster[_find_shown_rows(chunk)], minlength=len(counts))
+    return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}
+
+
+def _find_shown_rows(chunk: RowChunk) -> NDArray[np.int64]:
+    return np.flatnonzero(chunk.is_on_map & ~chunk.is_excluded)
+
+
+def _write(
+    export: RunExport, counts: dict[int, int], colours: Sequence[int], stream: IO[bytes], report: ProgressCallback
+) -> HtmlMapReport:
+    from plotly.offline import get_plotlyjs
+
+    total = sum(counts.values())
+    has_thumbnails = total <= MAX_THUMBNAILS
+    note = "" if has_thumbnails else f"No thumbnails: there are more than {MAX_THUMBNAILS:,} images."
+    all_colours = extend_colours(tuple(colours), export.clusters.first_new)
+    clusters = [
+        {
+            "number": number,
+            "name": export.names.get(number),
+            "images": counts[number],
+            "colour": PALETTE[all_colours[number]],
+        }
+        for number in counts
+    ]
+    about = {"dataset": export.dataset.name, "run": export.run, "note": note, "clusters": clusters}
+    page = (files(__package__) / "map_page.html").read_text(encoding="utf-8")
+    title, library, data = "<!--title-->", "<!--plotly-->", "<!--data-->"
+    before, rest = page.replace(title, html.escape(f"Map of {export.run}")).split(library)
+    between, after = rest.split(data)
+    for text in (before, f"<script>{get_plotlyjs()}</script>", between):
+        stream.write(text.encode())
+    stream.write(_format_script("about", about))
+    stage = ProgressStage("Writing", total, report)
+    images = left_out = thumbnails = 0
+    for chunk in export.iter_chunks():
+        rows = _find_shown_rows(chunk)
+        left_out += len(chunk.ids) - len(rows)
+        for start in range(0, len(rows), _POINTS_PER_PART):
+            part = _build_part(export, chunk, rows[start : start + _POINTS_PER_PART], has_thumbnails=has_thumbnails)
+            stream.write(_format_script("part", part))
+            images += len(part["x"])
+            thumbnails += sum(thumbnail is not None for thumbnail in part.get("thumbnail", ()))
+            stage.advance(len(part["x"]))
+    stage.finish()
+    stream.write(after.encode())
+    return HtmlMapReport(images, thumbnails, left_out)
+
+
+def _build_part(
+    export: RunExport, chunk: RowChunk, rows: NDArray[np.int64], *, has_thumbnails: bool
+) -> dict[str, list[float] | list[int] | list[str | None]]:
+    """Return the points of the given rows as one list per property."""
+    chosen = rows.tolist()
+    part: dict[str, Any] = {
+        "x": np.round(chunk.coordinates[rows, 0].astype(np.float64), 4).tolist(),
+        "y": np.round(chunk.coordinates[rows, 1].astype(np.float64), 4).tolist(),
+        "cluster": chunk.cluster[rows].tolist(),
+        "confidence": np.round(chunk.confidence[rows].astype(np.float64), 3).tolist(),
+        "path": [to_printable(chunk.paths[row]) for row in chosen],
+        "label": [chunk.labels[row] for row in chosen],
+        "class": [chunk.classes[row] for row in chosen],
+    }
+    if has_thumbnails:
+        part["thumbnail"] = [_encode_thumbnail(export, int(number)) for number in chunk.ids[rows]]
+    return part
+
+
+def _encode_thumbnail(export: RunExport, image_id: int) -> str | None:
+    """Return a thumbnail as a data URI, or `None` if neither the original image nor its pixels exist."""
+    try:
+        thumbnail = make_thumbnail(export.dataset, image_id, _THUMBNAIL_PIXELS)
+    except CrlcError:
+        return None
+    return f"data:{thumbnail.media_type};base64,{base64.b64encode(thumbnail.content).decode('ascii')}"
+
+
+def _format_script(kind: str, content: dict[str, Any]) -> bytes:
+    """Return JSON as an HTML script element; <, > and & are escaped, so that no text can end the element."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f'<script type="application/json" class="{kind}">{text}</script>\n'.encode("ascii")

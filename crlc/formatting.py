@@ -1,0 +1,71 @@
+"""Formatting of durations, sizes, counts and progress, for both the terminal and the app."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crlc.progress import Progress
+
+_ONE_DECIMAL_BELOW = 9.95
+"""Numbers below this are shown with one decimal; from here on they would be rounded to `10.0`."""
+
+_MINUTE, _HOUR = 60, 3600
+_BYTE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration with at most two units: `8.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < _ONE_DECIMAL_BELOW:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+def format_bytes(count: float) -> str:
+    """Return a number of bytes in decimal units: `640 kB`, `83 MB`, `2.7 GB`."""
+    for unit, size in _BYTE_UNITS:
+        if count >= size:
+            return f"{count / size:,.1f} {unit}" if count < 10 * size else f"{count / size:,.0f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def format_count(count: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 image`, `2,000 images`.
+
+    Args:
+        count: the number.
+        singular: the noun for one of them.
+        plural: the noun for several; by default the singular with an `s`.
+    """
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def format_list(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
+    """Return the first texts and the number of the others: `a, b and 3 more`.
+
+    Args:
+        texts: the texts to join.
+        limit: maximum number of texts shown.
+        separator: text between two of them.
+    """
+    hidden = len(texts) - limit
+    return separator.join(texts[:limit]) + (f" and {hidden:,} more" if hidden > 0 else "")
+
+
+def format_progress(progress: Progress) -> str:
+    """Return one line: stage, fraction, count, speed and time left."""
+    parts = [progress.stage, f"{progress.done:,}"]
+    if progress.total is not None:
+        fraction = progress.done / progress.total if progress.total else 1.0
+        parts = [progress.stage, f"{fraction:4.0%}", f"{progress.done:,}/{progress.total:,}"]
+    if progress.done:
+        rate = progress.per_second
+        parts.append(f"{rate:,.0f}" if rate >= _ONE_DECIMAL_BELOW else f"{rate:.1f}")
+        parts[-1] += f" {progress.unit}/s"
+    if progress.seconds_left is not None and not progress.finished:
+        parts.append(f"{format_duration(progress.seconds_left)} left")
+    return "  ".join(parts)

@@ -1,0 +1,115 @@
+"""Metrics log of a run (metrics.jsonl) and its summary: the newest metrics, timing and warnings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+Record = Mapping[str, Any]
+"""One line of the log. Its `kind` is `step`, `epoch`, `stage` or `end`."""
+
+_LASTING_WARNINGS = ("small-batch",)
+"""Kinds of warnings that hold for the whole run; the others are about the newest epoch only."""
+
+
+@dataclass(frozen=True)
+class MetricsSummary:
+    """Newest values in a metrics log."""
+
+    metrics: Record = field(default_factory=dict)
+    """Newest value of every metric that was computed, with the other entries of epoch, stage and end records."""
+
+    warnings: tuple[dict[str, str], ...] = ()
+    """Warnings that hold now, with `kind`, `text` and sometimes `advice`."""
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on training steps, in seconds."""
+        return float(self._timing.get("seconds", 0.0))
+
+    @property
+    def images_per_second(self) -> float | None:
+        """Mean training speed, or `None` before the first step."""
+        return self._timing.get("images_per_second") or None
+
+    @property
+    def peak_memory_mb(self) -> float | None:
+        """Peak memory of the training process, or `None` while it is unknown."""
+        return self._timing.get("memory_mb")
+
+    @property
+    def _timing(self) -> dict[str, float]:
+        timing: dict[str, float] = self.metrics.get("timing", {})
+        return timing
+
+
+def summarize_metrics(records: Iterable[Record]) -> MetricsSummary:
+    """Return the newest metrics and warnings of the records of a run, oldest first."""
+    metrics: dict[str, Any] = {}
+    warnings: dict[str, dict[str, str]] = {}
+    for record in records:
+        if record["kind"] == "step":
+            continue
+        metrics |= {name: value for name, value in record.items() if value is not None}
+        if record["kind"] == "epoch":
+            warnings = {kind: warning for kind, warning in warnings.items() if kind in _LASTING_WARNINGS}
+        warnings |= {warning["kind"]: warning for warning in record.get("warnings", ())}
+    return MetricsSummary(metrics, tuple(warnings.values()))
+
+
+class MetricsLog:
+    """Append-only file with one JSON record per line.
+
+    A last line that a crash cut off is ignored on reading. Resuming a run truncates the log to its checkpoint.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Store the path; the file is created by the first `append`."""
+        self.path = path
+
+    def append(self, record: Record) -> None:
+        """Add one record."""
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(record, allow_nan=False) + "\n")
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Yield all complete records, oldest first."""
+        if not self.path.exists():
+            return
+        with self.path.open(encoding="utf-8") as stream:
+            for line in stream:
+                if not line.endswith("\n"):
+                    return  # cut off by a crash, or being written right now
+                yield json.loads(line)
+
+    def summarize(self) -> MetricsSummary:
+        """Return the newest metrics and warnings; the file is read again only after it has changed."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            return MetricsSummary()
+        return _summarize_file(self.path, status.st_mtime_ns, status.st_size)
+
+    def flush(self) -> int:
+        """Flush the log to disk, before a checkpoint refers to it, and return its length in bytes."""
+        if not self.path.exists():
+            return 0
+        with self.path.open("ab") as stream:
+            os.fsync(stream.fileno())
+            return stream.seek(0, os.SEEK_END)
+
+    def truncate(self, length: int) -> None:
+        """Remove the records after the first `length` bytes, which are later than the checkpoint."""
+        if self.path.exists() and self.path.stat().st_size > length:  # truncating to more would add zeros
+            os.truncate(self.path, length)
+
+
+@lru_cache(maxsize=512)
+def _summarize_file(path: Path, *_file_stamp: int) -> MetricsSummary:
+    """Summarise a log; cached because each rerun of the app requests the summary of every run."""
+    return summarize_metrics(MetricsLog(path).read())

@@ -1,0 +1,141 @@
+"""Validated result of a run, and the neighbour graph and index that analysis stores beside it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.analysis.neighbours.exact import Neighbours
+from crlc.analysis.neighbours.graph import build_neighbour_graph
+from crlc.analysis.neighbours.index import EXACT_INDEX_LIMIT, NeighbourIndex
+from crlc.analysis.neighbours.index_file import load_index, save_index
+from crlc.analysis.normalization import fingerprint_features
+from crlc.errors import DamagedError, explain_disk_full
+from crlc.files import write_file
+from crlc.progress import ProgressCallback, no_progress
+from crlc.runs.folder import RunFolder
+
+GRAPH_NEIGHBOURS = 15
+"""Stored neighbours of each image: enough for UMAP and for every quality measure."""
+
+_REQUIRED_ARRAYS = {"ids": 1, "q": 2, "z": 2, "cluster": 1, "confidence": 1}
+"""Arrays of every result, and their number of dimensions."""
+
+_GRAPH_VERSION = 1
+
+
+class RunResult(NamedTuple):
+    """Arrays and metadata of the newest result of a run."""
+
+    arrays: dict[str, NDArray[Any]]
+    """Memory maps with one row per image."""
+
+    metadata: dict[str, Any]
+    """Content of result.json."""
+
+
+def read_result(run: RunFolder) -> RunResult:
+    """Open and validate the newest result of a run.
+
+    Raises:
+        NotFoundError: the run has no result yet.
+        DamagedError: an array is missing or incomplete, or does not fit the others.
+    """
+    try:
+        arrays, metadata = run.open_result()
+    except KeyError as error:
+        raise _damaged(run, f"result.json has no entry {error}") from None
+    except (ValueError, EOFError, TypeError) as error:
+        raise _damaged(run, str(error).splitlines()[0] if str(error) else "a file is empty") from None
+    missing = [name for name in _REQUIRED_ARRAYS if name not in arrays]
+    if missing:
+        raise _damaged(run, f"{', '.join(missing)} missing")
+    count = len(arrays["ids"])
+    for name, array in arrays.items():
+        if array.ndim != _REQUIRED_ARRAYS.get(name, array.ndim) or len(array) != count:
+            raise _damaged(run, f"{name} has the shape {array.shape}, but there are {count:,} images")
+    if count and not (np.all(np.diff(arrays["ids"]) > 0) and arrays["ids"][0] > 0):
+        raise _damaged(run, "the image ids are not ascending")
+    if count and not 0 <= arrays["cluster"].min() <= arrays["cluster"].max() < arrays["q"].shape[1]:
+        raise _damaged(run, "a cluster number is out of range")
+    return RunResult(arrays, metadata)
+
+
+def get_maps_folder(run: RunFolder) -> Path:
+    """Return the folder for the maps of a run."""
+    return run.path / "maps"
+
+
+def get_index_file(run: RunFolder) -> Path:
+    """Return the path for the approximate neighbour index of a large run."""
+    return run.path / "neighbours.index"
+
+
+def load_or_build_graph(run: RunFolder, z: NDArray[Any], report: ProgressCallback = no_progress) -> Neighbours:
+    """Return the nearest neighbours of every image of a result. If they are not stored yet, find and store them.
+
+    Args:
+        run: run that stores the graph.
+        z: features of all images of its result, (N, D); at least two.
+        report: receives the progress.
+
+    Raises:
+        DiskFullError: there is no space for the graph.
+    """
+    count = min(GRAPH_NEIGHBOURS, len(z) - 1)
+    key = hashlib.sha256(f"{_GRAPH_VERSION} {count} {fingerprint_features(z)}".encode()).hexdigest()[:16]
+    files = [run.path / f"graph-{key}.{part}.npy" for part in Neighbours._fields]
+    stored = _read_graph(files, (len(z), count))
+    if stored is not None:
+        return stored
+    graph = build_neighbour_graph(z, count, report=report)
+    with explain_disk_full(run.path):
+        for file, part in zip(files, Neighbours._fields, strict=True):
+            write_file(file, partial(np.save, arr=getattr(graph, part), allow_pickle=False))
+    for old in run.path.glob("graph-*.npy"):
+        if old not in files:  # of an earlier result
+            old.unlink(missing_ok=True)
+    return _read_graph(files, (len(z), count)) or graph
+
+
+def open_neighbour_index(
+    run: RunFolder, z: NDArray[Any], *, exact: bool | None = None, report: ProgressCallback = no_progress
+) -> NeighbourIndex:
+    """Return an index for nearest-neighbour queries; an approximate one is stored in the run folder.
+
+    Args:
+        run: run that stores the index.
+        z: features of all images of its result, (N, D).
+        exact: search exactly or approximately; by default, depending on the number of images.
+        report: receives the progress of building an index.
+    """
+    exact = len(z) <= EXACT_INDEX_LIMIT if exact is None else exact
+    if exact:
+        return NeighbourIndex.build(z, exact=True)
+    try:
+        return load_index(get_index_file(run), z)
+    except DamagedError:  # missing, or of an earlier result
+        index = NeighbourIndex.build(z, exact=False, report=report)
+        save_index(index, get_index_file(run))
+        return index
+
+
+def _read_graph(files: list[Path], shape: tuple[int, int]) -> Neighbours | None:
+    try:
+        positions, similarity = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
+    except (OSError, ValueError, EOFError):
+        return None
+    if (positions.shape, similarity.shape) != (shape, shape) or positions.dtype != np.int64:
+        return None
+    return Neighbours(positions, similarity)
+
+
+def _damaged(run: RunFolder, why: str) -> DamagedError:
+    return DamagedError(
+        f"The result of the run {run.id} cannot be used: {why}.", advice="Resume the run, or train again."
+    )

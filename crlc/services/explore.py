@@ -1,0 +1,264 @@
+"""Exploration of a dataset before training: pretrained features, their map, and provisional k-means clusters.
+
+The result is stored with the dataset; `exploration.json` names the folder of its arrays. The result belongs to one
+dataset version and is recomputed after another import, which is fast because features of known images are cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from crlc.analysis.maps.process import load_or_compute_map
+from crlc.analysis.maps.settings import MapSettings, read_map
+from crlc.analysis.normalization import fingerprint_features
+from crlc.annotations.store import AnnotationStore
+from crlc.arrays import FloatArray
+from crlc.data.dataset import ImageDataset
+from crlc.data.options import ImportOptions
+from crlc.data.pixel_store import list_stored_sizes
+from crlc.errors import DamagedError, UsageError, explain_disk_full
+from crlc.files import read_json, write_file, write_json, writer_lock
+from crlc.progress import ProgressCallback, ProgressStage, no_progress
+from crlc.training.frozen_features import load_frozen_features
+from crlc.training.images import TrainingImages, exclude_ids, load_images, require_enough_images
+from crlc.training.network_builder import build_network
+from crlc.training.presets import DEFAULT_CLUSTERS, FROZEN_HEADS
+from crlc.training.settings import TrainSettings
+from crlc.workspace.workspace import Workspace
+
+_KIND, _VERSION = "exploration", 1
+_MARKER = "exploration.json"
+_ADVICE = "Delete it; it is computed again when needed."
+_LOADED_ARRAYS = ("ids", "cluster", "distance")
+_ROWS_PER_BATCH = 4096
+MAX_KMEANS_ROWS = 50_000
+"""Maximum number of rows that k-means is fitted on."""
+
+_KMEANS_STARTS = 5
+_MIN_CLUSTERS = 2
+
+
+@dataclass(frozen=True)
+class ExplorationSettings:
+    """Options of an exploration."""
+
+    clusters: int | None = None
+    """Number of clusters; `None` for the number of ground-truth classes, or 10."""
+
+    map: MapSettings = field(default_factory=MapSettings)
+    """Method and settings of the map."""
+
+    seed: int = 0
+    """Seed of k-means."""
+
+    network: TrainSettings = FROZEN_HEADS
+    """Pretrained backbone and image size."""
+
+    def __post_init__(self) -> None:
+        """Validate the number of clusters.
+
+        Raises:
+            UsageError: there are fewer than two clusters.
+        """
+        if self.clusters is not None and self.clusters < _MIN_CLUSTERS:
+            raise UsageError(f"clusters={self.clusters} is not allowed: it must be at least {_MIN_CLUSTERS}.")
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Result of an exploration, with one row per image. The clusters are provisional: nothing was trained."""
+
+    ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    """Projected features, (N, d), memory-mapped."""
+
+    clusters: NDArray[np.int64]
+    """k-means cluster of each image; cluster 0 is the largest."""
+
+    distance: NDArray[np.float32]
+    """Distance to the centre of its cluster; typical images have small distances."""
+
+    coordinates: FloatArray
+    """Map coordinates, (N, 2)."""
+
+    metadata: dict[str, Any]
+    """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
+
+    @property
+    def count(self) -> int:
+        """Number of clusters."""
+        return int(self.metadata["clusters"])
+
+
+def read_exploration(dataset: ImageDataset) -> Exploration | None:
+    """Read the stored exploration of the current dataset version; `None` if there is none or it is damaged.
+
+    It still contains images that were excluded after it was computed.
+    """
+    try:
+        return _read(dataset)
+    except (DamagedError, OSError, ValueError, EOFError, KeyError, TypeError):
+        return None
+
+
+def explore_dataset(
+    workspace: Workspace,
+    dataset: ImageDataset,
+    settings: ExplorationSettings | None = None,
+    *,
+    device: torch.device | None = None,
+    report: ProgressCallback = no_progress,
+) -> Exploration:
+    """Compute features, map and provisional clusters of a dataset, or load them if they are stored.
+
+    Args:
+        workspace: workspace of the dataset. If the backbone needs larger images, they are stored in it.
+        dataset: dataset to explore; excluded images are left out.
+        settings: options; `None` for the defaults.
+        device: device that computes the features; `None` for the CPU.
+        report: receives the progress of each step.
+
+    Raises:
+        UsageError: there are fewer images than clusters.
+        BusyError: another process is exploring the dataset.
+        CrlcError: the original images are needed but missing, or the disk is full.
+    """
+    settings = settings or ExplorationSettings()
+    size = settings.network.data.image_size
+    if size not in list_stored_sizes(dataset.folder, complete=True):
+        dataset, _ = workspace.import_dataset(
+            dataset.info.location, name=dataset.name, options=ImportOptions(size=size), report=report
+        )
+    clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS
+    settings = replace(settings, clusters=clusters)
+    with AnnotationStore(dataset) as annotations:
+        excluded = annotations.refresh().get_excluded_ids()
+    images = exclude_ids(load_images(dataset, size), excluded.tolist())
+    require_enough_images(images, clusters)
+    root = dataset.folder / "exploration"
+    with (
+        explain_disk_full(dataset.folder),
+        writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
+    ):
+        stored = read_exploration(dataset)
+        if stored is not None and stored.metadata == _build_metadata(
+            dataset, settings, images.ids, stored.metadata["folder"]
+        ):
+            return stored
+        root.mkdir(exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=root, prefix="arrays-"))
+        try:
+            _write_arrays(folder, images, settings, device or torch.device("cpu"), report)
+            write_json(
+                dataset.folder / _MARKER,
+                {"kind": _KIND, "version": _VERSION, **_build_metadata(dataset, settings, images.ids, folder.name)},
+            )
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        _remove(root.glob("arrays-*"), keep=folder)
+        return _read(dataset)
+
+
+def compute_provisional_clusters(
+    vectors: NDArray[np.float32], clusters: int, seed: int = 0, report: ProgressCallback = no_progress
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Cluster rows with k-means. If there are many rows, the centres are fitted on an evenly spaced sample.
+
+    Args:
+        vectors: features, (N, d).
+        clusters: number of clusters.
+        seed: seed of k-means.
+        report: receives progress.
+
+    Returns:
+        Cluster of each row, (N,), where cluster 0 is the largest; and its distance to the centre of the cluster, (N,).
+    """
+    from sklearn.cluster import KMeans
+
+    sample = vectors[:: -(-len(vectors) // MAX_KMEANS_ROWS)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # fewer distinct images than clusters: some clusters stay empty
+        model = KMeans(clusters, n_init=_KMEANS_STARTS, random_state=seed).fit(sample)
+    centres = model.cluster_centers_
+    found, distance = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
+    stage = ProgressStage("Provisional clusters", len(vectors), report)
+    for start in range(0, len(vectors), _ROWS_PER_BATCH):
+        chunk = vectors[start : start + _ROWS_PER_BATCH]
+        part = slice(start, start + len(chunk))
+        found[part] = model.predict(chunk)
+        distance[part] = np.linalg.norm(chunk - centres[found[part]], axis=1)
+        stage.advance(len(chunk))
+    stage.finish()
+    rank = np.empty(clusters, np.int64)
+    rank[np.argsort(-np.bincount(found, minlength=clusters), kind="stable")] = np.arange(clusters)
+    return rank[found], distance
+
+
+def _write_arrays(
+    folder: Path, images: TrainingImages, settings: ExplorationSettings, device: torch.device, report: ProgressCallback
+) -> None:
+    built = build_network(settings.network, len(images))
+    built.network.to(device)
+    inputs = load_frozen_features(built, images, settings.network, folder / "vectors.npy", fit=True, report=report)
+    assert settings.clusters is not None
+    clusters, distance = compute_provisional_clusters(inputs.vectors, settings.clusters, settings.seed, report)
+    vectors = inputs.vectors
+    # Maps are stored beside the arrays and named by their content: unchanged features reuse them.
+    maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint_features(vectors).encode()).hexdigest()[:16]}")
+    maps.mkdir(exist_ok=True)
+    coordinates = load_or_compute_map(vectors, settings.map, maps, report=report)
+    _remove(folder.parent.glob("maps-*"), keep=maps)
+    arrays: dict[str, NDArray[Any]] = {"ids": images.ids, "cluster": clusters, "distance": distance, "map": coordinates}
+    for name, array in arrays.items():
+        write_file(folder / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
+
+
+def _remove(folders: Iterable[Path], keep: Path) -> None:
+    """Delete the folders of earlier explorations, except `keep`."""
+    for old in folders:
+        if old != keep:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _build_metadata(
+    dataset: ImageDataset, settings: ExplorationSettings, ids: NDArray[np.int64], folder: str
+) -> dict[str, Any]:
+    return {
+        "provisional": True,
+        "dataset_uid": dataset.info.uid,
+        "manifest_version": dataset.version,
+        "images": hashlib.blake2b(ids.astype("<i8").tobytes(), digest_size=8).hexdigest(),
+        "backbone": settings.network.model.backbone,
+        "image_size": settings.network.data.image_size,
+        "clusters": settings.clusters,
+        "seed": settings.seed,
+        "map": {"method": settings.map.method, **settings.map.relevant},
+        "folder": folder,
+    }
+
+
+def _read(dataset: ImageDataset) -> Exploration:
+    marker = read_json(dataset.folder / _MARKER, _KIND, _VERSION, _ADVICE)
+    metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
+    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, dataset.version):
+        raise DamagedError(f"{dataset.folder / _MARKER} belongs to another version of the dataset.", advice=_ADVICE)
+    folder = dataset.folder / "exploration" / metadata["folder"]
+    ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    coordinates = read_map(folder / "map.npy", len(ids))
+    if coordinates is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
+        raise DamagedError(f"{folder} is not complete.", advice=_ADVICE)
+    return Exploration(ids, vectors, clusters, distance, coordinates, metadata)

@@ -1,0 +1,397 @@
+"""Export use case: `FORMATS`, options, validation of the destination, writing and preview."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS, MapSettings
+from crlc.annotations.label_csv import write_label_file
+from crlc.annotations.state import AnnotationState
+from crlc.annotations.store import AnnotationStore
+from crlc.clusters.colours import load_or_assign_colours
+from crlc.data.dataset import ImageDataset
+from crlc.data.image_lookup import read_paths
+from crlc.errors import NotFoundError, UsageError
+from crlc.export.destinations import explain_write_errors, require_new_file, write_new_text
+from crlc.export.folders import LINK_KINDS, write_cluster_folders
+from crlc.export.html_map import write_html_map
+from crlc.export.rows import RunExport
+from crlc.export.tables import build_record_batch, write_table
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+from crlc.progress import ProgressCallback, no_progress
+from crlc.runs.folder import RunFolder
+from crlc.runs.maps import load_any_map, load_run_map
+from crlc.runs.results import read_result
+from crlc.workspace.runs import RunStore
+from crlc.workspace.workspace import Workspace
+
+DEFAULT_PREVIEW_ROWS = 12
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of an export. Each format ignores the options that it does not use."""
+
+    map: str | None = None
+    """Method of the map whose coordinates are exported; `None` for any map that is stored already."""
+
+    excluded: bool = True
+    """True if tables contain excluded images, marked in a column. Other formats never contain them."""
+
+    links: str = LINK_KINDS[0]
+    """Folders: absolute links, relative links, or copies."""
+
+    def __post_init__(self) -> None:
+        """Validate the values.
+
+        Raises:
+            NotFoundError: there is no such map method.
+            UsageError: there is no such kind of link.
+        """
+        if self.map is not None and self.map not in MAP_METHODS:
+            raise NotFoundError(f"map={self.map!r} is not known.", advice=f"Choose one of: {', '.join(MAP_METHODS)}.")
+        if self.links not in LINK_KINDS:
+            raise UsageError(f"links={self.links!r} is not allowed: it must be one of {', '.join(LINK_KINDS)}.")
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """Result of an export: its path, a summary, and the images that were left out."""
+
+    path: Path
+    summary: str
+    """One sentence for the user."""
+
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Number of images or thumbnails that are missing from the export, by reason."""
+
+    details: dict[str, Any] = field(default_factory=dict)
+    """Counts for programs, as `export --json` prints them."""
+
+    @property
+    def text(self) -> str:
+        """The summary, followed by the number of images that were left out."""
+        reasons = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
+        return self.summary + (f" Left out: {', '.join(reasons)}." if reasons else "")
+
+
+@dataclass(frozen=True)
+class ExportPreview:
+    """First rows of an export."""
+
+    rows: list[dict[str, Any]]
+    count: int
+    """Number of all rows."""
+
+    remarks: tuple[str, ...] = ()
+
+
+class Exporter:
+    """Exporter of one run."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        run: RunFolder,
+        read_annotations: Callable[[ImageDataset], AnnotationState] | None = None,
+    ) -> None:
+        """Open the dataset of a run.
+
+        Args:
+            workspace: workspace of the run.
+            run: run to export.
+            read_annotations: returns the current annotations of the dataset; `None` to read them from disk.
+
+        Raises:
+            CrlcError: the dataset of the run no longer exists.
+        """
+        self.workspace, self.run = workspace, run
+        self.dataset: ImageDataset = RunStore(workspace).open_dataset_of(run.read_metadata(), require_unchanged=False)
+        self._read_annotations = read_annotations or _read_annotations
+
+    @cached_property
+    def annotations(self) -> AnnotationState:
+        """Labels, exclusions and edits of the dataset."""
+        return self._read_annotations(self.dataset)
+
+    def write(
+        self, form: ExportFormat, path: Path, options: ExportOptions, report: ProgressCallback = no_progress
+    ) -> ExportReport:
+        """Write an export to a new file or folder. Nothing is overwritten; after an error, nothing is left behind.
+
+        Args:
+            form: one of `FORMATS`.
+            path: path of the new file or folder; a folder may exist if it is empty.
+            options: options of the format.
+            report: receives progress.
+
+        Raises:
+            UsageError: the destination cannot be used.
+            CrlcError: the run has no result, or the destination cannot be written.
+        """
+        if not form.is_folder:
+            require_new_file(path)  # before a long computation; writers check again
+        return form.write(self, path, options, report)
+
+    def preview(
+        self, form: ExportFormat, options: ExportOptions, rows: int = DEFAULT_PREVIEW_ROWS
+    ) -> ExportPreview | None:
+        """Return the first `rows` rows of an export, or `None` for a format without rows.
+
+        A map that is not stored yet is not computed for a preview.
+
+        Raises:
+            CrlcError: the run has no result.
+        """
+        return None if form.preview is None else form.preview(self, options, rows)
+
+    def has_map(self, method: str | None = None) -> bool:
+        """Return whether a map of the given method is stored with the run; `None` for any method.
+
+        Raises:
+            CrlcError: the run has no result.
+        """
+        z = read_result(self.run).arrays["z"]
+        stored = load_any_map(self.run, z) if method is None else load_run_map(self.run, z, MapSettings(method))
+        return stored is not None
+
+    def default_file_name(self, form: ExportFormat) -> str:
+        """Return the file name of a download: the run id, or for labels the dataset name, with the suffix."""
+        return f"{self.dataset.name if form is FORMATS['labels'] else self.run.id}{form.suffix}"
+
+    def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
+        """Combine the result of the run with the annotations and the coordinates of a map.
+
+        Args:
+            method: map method; the map is computed if it is not stored. `None` for any stored map, if there is one.
+            report: receives the progress of the map.
+        """
+        settings = None if method is None else MapSettings(method)
+        return RunExport.from_run(self.run, self.dataset, self.annotations, map_settings=settings, report=report)
+
+
+def _read_annotations(dataset: ImageDataset) -> AnnotationState:
+    with AnnotationStore(dataset) as store:
+        return store.refresh()
+
+
+_Writer = Callable[[Exporter, Path, ExportOptions, ProgressCallback], ExportReport]
+_Previewer = Callable[[Exporter, ExportOptions, int], ExportPreview]
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One export format."""
+
+    key: str
+    """Name in URLs and options."""
+
+    title: str
+    purpose: str
+    """Purpose of the format, in one sentence."""
+
+    write: _Writer
+    preview: _Previewer | None = None
+    suffix: str = ""
+    """Suffix of the default file name; empty for a folder."""
+
+    media_type: str = "application/octet-stream"
+    has_coordinates: bool = False
+    """True if the export contains map coordinates."""
+
+    is_table: bool = False
+    """True for a table of images, which may contain excluded images."""
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the export is a folder instead of a file."""
+        return not self.suffix
+
+
+def resolve_destination(text: str, default_name: str, form: ExportFormat) -> Path:
+    """Return the destination that a user typed: an absolute path; `~` is the home directory.
+
+    If a file is exported and `text` is an existing folder, the file is called `default_name`.
+
+    Raises:
+        UsageError: the path is empty or relative, or its suffix contradicts the format.
+    """
+    if not text.strip():
+        raise UsageError("The path is empty.", advice="Enter an absolute path.")
+    path = Path(text.strip()).expanduser()
+    if not path.is_absolute():
+        raise UsageError(
+            f"{to_printable(str(path))} is a relative path.",
+            advice=f"Enter an absolute path, e.g. {Path.home() / path}.",
+        )
+    if not form.is_folder and path.is_dir():
+        path = path / default_name
+    if form in _BY_SUFFIX.values() and path.suffix.lower() != f".{form.key}":
+        raise UsageError(f"{to_printable(str(path))} is not allowed: the file must end in .{form.key}.")
+    return path
+
+
+def find_format(file: Path) -> ExportFormat:
+    """Return the table or map format with the suffix of a file.
+
+    Raises:
+        UsageError: no format has this suffix.
+    """
+    form = _BY_SUFFIX.get(file.suffix.lower())
+    if form is None:
+        raise UsageError(
+            f"{to_printable(str(file))} is not allowed: its suffix determines the format and must be one of "
+            f"{', '.join(_BY_SUFFIX)}."
+        )
+    return form
+
+
+def preview_labels(
+    dataset: ImageDataset, annotations: AnnotationState, rows: int = DEFAULT_PREVIEW_ROWS
+) -> ExportPreview:
+    """Return the first `rows` labels of a dataset; no run is needed."""
+    labelled = annotations.to_label_set()
+    names = labelled.to_mapping()
+    first = islice(read_paths(dataset, labelled.ids), rows)
+    shown = [{"path": to_printable(path), "label": names[number]} for number, path in first]
+    return ExportPreview(shown, len(labelled.ids))
+
+
+# ---- writers
+
+
+def _write_table(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
+    rows = exporter.read_rows(options.map, report)
+    written = write_table(rows, file, report, excluded=options.excluded)
+    return ExportReport(
+        file,
+        f"Wrote {format_count(written.images, 'image')} to {to_printable(str(file))}.",
+        details={**asdict(written), "map": rows.coordinates is not None},
+    )
+
+
+def _write_html(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
+    method = options.map or (None if exporter.has_map() else DEFAULT_MAP_METHOD)
+    rows = exporter.read_rows(method, report)
+    written = write_html_map(rows, file, report, colours=load_or_assign_colours(exporter.workspace, exporter.run))
+    return ExportReport(
+        file,
+        f"Wrote a map of {format_count(written.images, 'image')} to {to_printable(str(file))}.",
+        {"excluded or not on the map": written.left_out, "thumbnails": written.images - written.thumbnails},
+        asdict(written),
+    )
+
+
+def _write_folders(exporter: Exporter, folder: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
+    written = write_cluster_folders(exporter.read_rows(), folder, options.links, report)
+    what = format_count(written.images, *(("copy", "copies") if options.links == "copy" else ("link",)))
+    return ExportReport(
+        folder,
+        f"Created {what} in {format_count(written.clusters, 'folder')} of {to_printable(str(folder))}.",
+        {"excluded": written.excluded, "not assigned": written.not_assigned, "original not readable": written.missing},
+        asdict(written),
+    )
+
+
+def _write_model(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressCallback) -> ExportReport:
+    # Imported here: importing torch takes seconds, which other formats and the start of the app do not need.
+    from crlc.services.models import load_named_model
+    from crlc.training.device import choose_device
+    from crlc.training.model_file import save_model
+
+    model = load_named_model(RunStore(exporter.workspace), exporter.run, choose_device("cpu"))
+    with explain_write_errors(file):
+        save_model(model, file)
+    names = {str(number): name for number, name in model.clusters.names.items()}
+    return ExportReport(
+        file,
+        f"Wrote the model of {exporter.run.id} to {to_printable(str(file))}.",
+        details={"clusters": model.settings.model.clusters, "names": names},
+    )
+
+
+def _write_labels(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressCallback) -> ExportReport:
+    count = write_new_text(file, lambda stream: write_label_file(exporter.dataset, exporter.annotations, stream))
+    return ExportReport(
+        file, f"Wrote {format_count(count, 'label')} to {to_printable(str(file))}.", details={"labels": count}
+    )
+
+
+# ---- previews
+
+
+def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> ExportPreview:
+    export = exporter.read_rows(options.map if options.map and exporter.has_map(options.map) else None)
+    rows: list[dict[str, Any]] = []
+    count = excluded = unassigned = 0
+    for chunk in export.iter_chunks():
+        is_listed = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
+        if len(rows) < limit:
+            first = np.flatnonzero(is_listed)[: limit - len(rows)].tolist()
+            rows += build_record_batch(export, chunk).take(first).to_pylist()
+        count += int(is_listed.sum())
+        excluded += int(chunk.is_excluded.sum())
+        unassigned += int((~chunk.is_assigned).sum())
+    remarks = []
+    if excluded:
+        how = "marked in a column" if options.excluded else "left out"
+        remarks.append(f"{format_count(excluded, 'excluded image is', 'excluded images are')} {how}.")
+    if unassigned:
+        remarks.append(f"{format_count(unassigned, 'image')} without a cluster: added or changed after the run.")
+    return ExportPreview(rows, count, tuple(remarks))
+
+
+def _preview_folders(exporter: Exporter, _: ExportOptions, __: int) -> ExportPreview:
+    export = exporter.read_rows()
+    counts = np.zeros(export.clusters.first_new, np.int64)
+    for chunk in export.iter_chunks():
+        counts += np.bincount(chunk.cluster[chunk.is_assigned & ~chunk.is_excluded], minlength=len(counts))
+    rows = [
+        {"cluster": number, "name": export.names.get(number, ""), "images": int(counts[number])}
+        for number in np.flatnonzero(counts).tolist()
+    ]
+    return ExportPreview(rows, len(rows))
+
+
+def _preview_labels(exporter: Exporter, _: ExportOptions, limit: int) -> ExportPreview:
+    return preview_labels(exporter.dataset, exporter.annotations, limit)
+
+
+FORMATS = {
+    form.key: form
+    for form in (
+        ExportFormat(
+            "csv", "CSV table", "One row per image, for spreadsheets and scripts.",
+            _write_table, _preview_table, ".csv", "text/csv", has_coordinates=True, is_table=True,
+        ),
+        ExportFormat(
+            "parquet", "Parquet table", "The same table, smaller and typed, for pandas, Polars and DuckDB.",
+            _write_table, _preview_table, ".parquet", has_coordinates=True, is_table=True,
+        ),
+        ExportFormat(
+            "folders", "Folder per cluster", "Links to the original images, or copies, sorted into folders by cluster.",
+            _write_folders, _preview_folders,
+        ),
+        ExportFormat(
+            "html", "Map as a web page", "One file with the map and thumbnails that opens in any browser.",
+            _write_html, _preview_table, "-map.html", "text/html", has_coordinates=True,
+        ),
+        ExportFormat(
+            "model", "Trained model", "Assigns new images to the clusters on any computer: crlc assign MODEL PATH.",
+            _write_model, None, ".crlc",
+        ),
+        ExportFormat(
+            "labels", "Labels", "Manual labels only: path and label, which can be imported again.",
+            _write_labels, _preview_labels, "-labels.csv", "text/csv",
+        ),
+    )
+}  # fmt: skip
+_BY_SUFFIX = {f".{form.key}": form for form in FORMATS.values() if form.suffix.endswith(f".{form.key}")}

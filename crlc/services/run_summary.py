@@ -1,0 +1,77 @@
+"""Summary of a run: state, progress, newest metrics and warnings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from crlc.errors import CrlcError
+from crlc.runs.folder import RunFolder
+
+METRICS = ("acc", "nmi", "ari", "cluster_information", "clusters_found", "largest_share")
+DAMAGED = "damaged"
+"""State of a summary whose run has unreadable files."""
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """State, progress, newest metrics and warnings of one run."""
+
+    run: str
+    state: str
+    message: str | None = None
+    """Reason why the run failed or was interrupted."""
+
+    dataset: str | None = None
+    stage: str | None = None
+    warnings: tuple[dict[str, Any], ...] = ()
+    """Warnings that hold now, each with `kind`, `text` and sometimes `advice`."""
+
+    metrics: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(METRICS), hash=False)
+    """Newest value of each metric in `METRICS`; `None` for metrics that were not computed."""
+
+    epoch: int = 0
+    epochs: int = 0
+    seconds: float = 0.0
+    """Time spent on training steps, in seconds."""
+
+    images_per_second: float | None = None
+    peak_memory_mb: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of `train --json`, `runs --json` and `show --json`."""
+        return {**asdict(self), "warnings": list(self.warnings)}
+
+
+def summarize_run(run: RunFolder) -> RunSummary:
+    """Read the summary of a run.
+
+    Raises:
+        CrlcError, KeyError, ValueError: a file of the run is damaged.
+    """
+    status = run.read_status()
+    newest = run.metrics_log.summarize()
+    return RunSummary(
+        run.id,
+        status.state.value,
+        status.message or None,
+        run.read_metadata()["dataset"],
+        status.stage or None,
+        newest.warnings,
+        {name: newest.metrics.get(name) for name in METRICS},
+        status.epoch,
+        status.epochs,
+        newest.seconds,
+        newest.images_per_second,
+        newest.peak_memory_mb,
+    )
+
+
+def summarize_run_or_damage(run: RunFolder) -> RunSummary:
+    """Read the summary of a run. A run with unreadable files has the state `DAMAGED` and the error as its message."""
+    try:
+        return summarize_run(run)
+    except CrlcError as error:
+        return RunSummary(run.id, DAMAGED, str(error))
+    except (KeyError, ValueError) as error:
+        return RunSummary(run.id, DAMAGED, f"{run.path} contains a file that cannot be read ({error!r}).")

@@ -1,0 +1,195 @@
+"""Explore and Clusters pages without a browser: empty, with a small run, and with errors."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.background.tasks import get_task, start_task
+from app.state.exploring import SelectedImages
+from app.view_models.view_cache import open_dataset_view, open_run_view
+from crlc.analysis.maps.settings import MapSettings
+from crlc.annotations.store import AnnotationStore
+from crlc.runs.results import get_maps_folder
+from crlc.services.analyse_run import RunAnalysis
+from crlc.services.explore import ExplorationSettings, explore_dataset
+from crlc.training.presets import FROZEN_HEADS
+from crlc.workspace import Workspace
+from tests.fixtures.app_pages import alerts, link_labels, page
+from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+
+
+@pytest.fixture
+def show(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], AppTest]:
+    """Return the function that runs a page in the workspace of the test."""
+    monkeypatch.setenv("CRLC_WORKSPACE", str(workspace.root))
+    return page
+
+
+def get_text(at: AppTest) -> str:
+    """Return the text on a page without exceptions."""
+    assert not at.exception, at.exception
+    return " ".join([element.proto.body for element in at.get("html")] + [element.value for element in at.info])
+
+
+def press(at: AppTest, key: str) -> None:
+    at.button(key=key).click().run()
+
+
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_explore_and_clusters_show_the_next_step_without_datasets(show, name: str):
+    at = show(name)
+    assert "No datasets yet" in get_text(at)
+    assert link_labels(at) == ["Go to Start"]
+    assert not at.main.button
+
+
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_explore_and_clusters_offer_a_preview_before_training(show, workspace: Workspace, tmp_path: Path, name: str):
+    tiny_dataset(workspace, tmp_path / "set")
+    at = show(name)
+    assert "set has no runs yet" in get_text(at)
+    assert [button.key for button in at.main.button] == ["compute-preview"]
+
+
+@pytest.mark.parametrize("name", ["explore", "clusters"])
+def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Workspace, tmp_path: Path, name: str):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    run = tiny_run(workspace, dataset)
+    file = next(run.path.glob("result-*")) / "q.npy"
+    file.write_bytes(file.read_bytes()[:150])
+    assert "tiny-run cannot be used" in alerts(show(name))
+    np.save(file, np.zeros((2, 3), np.float32))
+    assert "(2, 3)" in alerts(show(name))
+    (run.path / "result.json").unlink()
+    assert "tiny-run has no result" in get_text(show(name))
+    (dataset.folder / "dataset.json").write_text("{")
+    assert "dataset.json" in alerts(show(name))
+
+
+def test_explore_filters_colours_and_moves_images(show, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    # One image of class b is in the cluster of class a.
+    tiny_run(workspace, dataset, clusters=[0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
+    at = show("explore")
+    assert all(fact in get_text(at) for fact in (">tiny-run<", ">12 images<", ">3 clusters<"))
+    at.text_input(key="explore-search").set_value("B/0000").run()
+    assert "4 of 12 images" in get_text(at)
+    at.text_input(key="explore-search").set_value("nothing like that").run()
+    assert "0 of 12 images" in get_text(at)
+    assert [one.value for one in at.info] == ["No images match these filters."]
+    at.text_input(key="explore-search").set_value("").run()
+    for outcome, of, count in [("correct", -1, 11), ("false negative", 1, 1), ("false positive", 0, 1),
+                               ("false positive", 1, 0)]:  # fmt: skip
+        at.session_state["explore-outcome"] = outcome
+        at.selectbox(key="explore-class").set_value(of).run()
+        assert f">{count} of 12 images<" in get_text(at)
+    at.session_state["explore-outcome"] = "all"
+    at.selectbox(key="explore-class").set_value(-1).run()
+    for by in ("class", "confidence", "agreement"):
+        at.session_state["explore-by"] = by
+        assert ">12 images<" in get_text(at.run())
+        assert at.segmented_control(key="explore-by").value == by
+    at.session_state["exploring"].selection = SelectedImages(np.array([2, 9]), "selected")
+    assert "2 of 12 images selected" in get_text(at.run())
+    at.selectbox(key="explore-target").set_value(1).run()
+    press(at, "move-images")
+    assert "2 images to cluster 1" in get_text(at)
+    assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == [0, 1, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+    press(at, "clear-selection")
+    assert "2 of 12 images" not in get_text(at)
+
+
+def test_explore_does_not_restart_a_cancelled_map(show, workspace: Workspace, tmp_path: Path):
+    run = tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    next(get_maps_folder(run).glob("map-tsne-*")).unlink()
+    key = f"map-runs-tiny-run-{open_run_view(workspace, run).layout_version}-tsne"
+    may_end = threading.Event()
+    task_before = start_task(key, "t-SNE map", lambda task: (may_end.wait(60), task.set_cancel_handler(may_end.clear)))
+    task_before.cancel()
+    may_end.set()
+    task_before.wait()
+    at = show("explore")
+    at.session_state["explore-method"] = "tsne"
+    at.run()
+    assert "until the t-SNE map is computed" in get_text(at)
+    assert "12 images" in at.button(key="compute-map").label
+    assert get_task(key) is task_before
+
+
+def test_clusters_page_names_splits_moves_and_undoes(show, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    run = tiny_run(workspace, dataset)
+    at = show("clusters")
+    text = get_text(at)
+    assert "4 images" in text
+    assert "78%" not in text
+    assert ">75% " in text  # (0.9 + 0.8 + 0.7 + 0.6) / 4
+    assert "ACC 100.0%" in text
+    at.text_input(key="name-tiny-run-1").set_value("dogs").run()
+    assert "&#x27;dogs&#x27;" in get_text(at)
+    assert RunAnalysis.open(workspace, run.id).names == {1: "dogs"}
+    at.text_input(key="name-tiny-run-1").set_value("a\tb").run()
+    assert "control characters" in alerts(at)
+    assert at.text_input(key="name-tiny-run-1").value == "dogs"
+
+    next(button for button in at.button if button.key == "open-0").click().run()
+    assert at.button(key="all-clusters")
+    press(at, "split-cluster")
+    assert sorted(np.bincount(RunAnalysis.open(workspace, run.id).clusters).tolist()) == [1, 3, 4, 4]
+    at.session_state["exploring"].picked_ids = [1, 2]
+    at.run()
+    at.selectbox(key="move-target").set_value(2).run()
+    press(at, "move-picked")
+    assert RunAnalysis.open(workspace, run.id).clusters.tolist()[:2] == [2, 2]
+    for _ in range(3):
+        press(at, "undo-edit")
+    now = RunAnalysis.open(workspace, run.id)
+    assert not now.is_edited
+    assert now.names == {}
+    press(at, "redo-edit")
+    assert RunAnalysis.open(workspace, run.id).names == {1: "dogs"}
+
+
+def test_clusters_page_shows_the_error_of_an_edit_that_cannot_be_saved(show, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    tiny_run(workspace, dataset)
+    at = show("clusters")
+    with AnnotationStore(dataset) as annotations:
+        annotations.label([1], "x")
+    (dataset.folder / "annotations.sqlite").write_bytes(b"no database at all" * 100)
+    at.text_input(key="name-tiny-run-1").set_value("dogs").run()
+    assert "dogs" not in get_text(at)
+    assert "annotations.sqlite" in alerts(at)
+
+
+def test_untrained_preview_is_marked_and_has_neighbours(show, workspace: Workspace, tmp_path: Path):
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    network = FROZEN_HEADS.replace(image_size=48)
+    explore_dataset(workspace, dataset, ExplorationSettings(3, MapSettings("pca"), network=network))
+    at = show("explore")
+    at.session_state["explore-method"] = "pca"
+    at.run()
+    assert all(fact in get_text(at) for fact in (">set<", ">12 images<", ">3 clusters<"))
+    assert any(":material/science:" in element.value for element in at.markdown)
+    assert not [button for button in at.button if button.key == "move-images"]
+    view = open_dataset_view(workspace, workspace.open_dataset("set"))
+    near = view.find_nearest(0, 20)
+    assert sorted(near.rows.tolist()) == list(range(1, 12))
+    similarity = view.exploration.vectors @ view.exploration.vectors[0]
+    lengths = np.linalg.norm(view.exploration.vectors, axis=1)
+    np.testing.assert_allclose(near.similarity[0], np.max((similarity / lengths / lengths[0])[1:]), atol=1e-5)
+    at = show("clusters")
+    assert any(":material/science:" in element.value for element in at.markdown)
+    assert not [button for button in at.button if (button.key or "").startswith("open-")]
+    with AnnotationStore(dataset) as annotations:
+        annotations.exclude([1])
+    without = open_dataset_view(workspace, workspace.open_dataset("set"))
+    assert without.ids.tolist() == list(range(2, 13))
+    assert without.load_coordinates("pca").shape == (11, 2)
+    assert len(without.find_nearest(3, 11).rows) == 10

@@ -1,0 +1,144 @@
+"""Explore and Clusters pages in a real browser: map, lasso, image dialog, and edits that are saved to disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.view_models.image_selection import normalize_coordinates
+from crlc.runs.folder import RunFolder
+from crlc.services.analyse_run import RunAnalysis
+from tests.app.conftest import ARTIFACTS, RunningApp
+from tests.fixtures.browser import button, draw, select_cluster, text_box, to_window_coordinates
+from tests.fixtures.tiny_run import COORDINATES, tiny_dataset, tiny_run
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def list_file_names(page: Page) -> list[str]:
+    return [tile.get_attribute("title").split(" ")[0] for tile in page.get_by_test_id("stMain").locator(".tile").all()]
+
+
+def select_on_map(page: Page) -> None:
+    frame, coordinates = page.locator(".map").first, normalize_coordinates(COORDINATES).tolist()
+    # Hovering near a point shows its image.
+    page.mouse.move(*to_window_coordinates(page, coordinates[4]))
+    expect(page.locator(".card img").first).to_have_attribute("src", re.compile(r"/images/set/5\?"))
+    expect(page.locator(".card img").first).to_be_visible()
+    page.mouse.move(*to_window_coordinates(page, (0, 0)))
+    expect(page.locator(".card").first).to_be_hidden()
+
+    # A lasso around the upper left selects cluster 0; a box with Ctrl adds an image of cluster 1.
+    draw(page, [(-1.04, 0.3), (-0.5, 0.3), (-0.5, 0.9), (-1.04, 0.9), (-1.04, 0.4)], "Shift")
+    expect(frame).to_have_attribute("data-chosen", "4")
+    expect(page.locator(".tile")).to_have_count(4)
+    assert sorted(list_file_names(page)) == [f"a/{number:05d}.png" for number in range(4)]
+    page.keyboard.press("b")
+    near = coordinates[4]
+    draw(page, [(near[0] - 0.05, near[1] - 0.05), (near[0] + 0.05, near[1] + 0.05)], "Control")
+    expect(frame).to_have_attribute("data-chosen", "5")
+    expect(page.locator(".tile")).to_have_count(5)
+    frame.press("Escape")  # first the pan tool, then no selection
+    frame.press("Escape")
+    expect(frame).to_have_attribute("data-chosen", "0")
+
+
+def move_and_zoom(page: Page) -> None:
+    frame, coordinates = page.locator(".map").first, normalize_coordinates(COORDINATES).tolist()
+    initial = frame.get_attribute("data-view")
+
+    # The wheel zooms around the mouse: the point under the mouse stays there.
+    before = to_window_coordinates(page, coordinates[4])
+    page.mouse.move(*before)
+    page.mouse.wheel(0, -400)
+    expect(frame).not_to_have_attribute("data-view", initial)
+    np.testing.assert_allclose(
+        to_window_coordinates(page, coordinates[4]), before, atol=2
+    )  # events come in whole pixels
+    assert float(frame.get_attribute("data-view").split()[2]) > 1.5 * float(initial.split()[2])
+    frame.press("0")
+    expect(frame).to_have_attribute("data-view", initial)
+
+    # Dragging and the arrow keys move the map; Enter opens the image in the middle.
+    draw(page, [(0, 0), (0.2, 0.1)])
+    expect(frame).not_to_have_attribute("data-view", initial)
+    frame.press("0")
+    expect(frame).to_have_attribute("data-view", initial)
+    for _ in range(2):
+        frame.press("ArrowDown")
+    expect(page.locator(".card").first).to_be_visible()
+    frame.press("Enter")
+    expect(page.get_by_role("dialog").get_by_text("c/0000")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    frame.press("0")
+
+
+def filter_with_legend(page: Page) -> None:
+    # The legend filters map and gallery.
+    page.get_by_role("button", name="cluster 2 4").click()
+    expect(page.locator(".tile")).to_have_count(8)
+    page.get_by_role("button", name="cluster 2 4").click()
+    expect(page.locator(".tile")).to_have_count(12)
+
+
+def open_image_dialog(page: Page) -> None:
+    # A click opens the image with its neighbours, the nearest first.
+    page.mouse.click(*to_window_coordinates(page, normalize_coordinates(COORDINATES).tolist()[0]))
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_text("a/00000.png")).to_be_visible()
+    expect(dialog.locator(".tile")).to_have_count(11)
+    expect(dialog.locator("figcaption").first).to_contain_text("1.00 · confidence 0.80")
+    assert [dialog.locator("figure").nth(index).get_attribute("class") for index in (0, 1, 3)] == [
+        "good",
+        "good",
+        "bad",
+    ]
+    page.screenshot(path=ARTIFACTS / "image_dialog.png")
+    button(dialog, "show-on-map").click()
+    expect(dialog).to_be_hidden()
+    expect(page.locator(".ring.place").first).to_be_visible()
+
+
+def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
+    # A name and a merge are on disk when the page reports them as saved; undo reverts the merge.
+    page.goto(f"{app.url}/clusters")
+    name = text_box(page, "name-tiny-run-0")
+    name.fill("**cats** <b>")
+    name.press("Enter")
+    expect(page.get_by_role("note").filter(has_text="'**cats** <b>'")).to_be_visible()
+    assert RunAnalysis.open(app.workspace, run.id).names == {0: "**cats** <b>"}
+    expect(page.get_by_text("0 **cats** <b>").first).to_be_visible()
+    for number in (1, 2):
+        select_cluster(page, number)
+    button(page, "merge-ticked").click()
+    expect(page.get_by_role("note").filter(has_text="clusters 1 and 2")).to_be_visible()
+    assert RunAnalysis.open(app.workspace, run.id).clusters.tolist() == [0] * 4 + [1] * 8
+    button(page, "undo-edit").click()
+    expect(button(page, "redo-edit")).to_be_enabled()
+    assert len(set(RunAnalysis.open(app.workspace, run.id).clusters.tolist())) == 3
+
+
+def test_explore_map_selects_images_and_clusters_page_saves_edits(page: Page, app: RunningApp, tmp_path: Path):
+    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
+    external: list[str] = []
+    page.on(
+        "request", lambda request: request.url.startswith((app.url, "data:", "blob:")) or external.append(request.url)
+    )
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{app.url}/explore")
+    frame = page.locator(".map").first
+    expect(frame).to_have_attribute("data-drawn", "12")
+    expect(page.locator(".tile")).to_have_count(12)
+    select_on_map(page)
+    move_and_zoom(page)
+    filter_with_legend(page)
+    open_image_dialog(page)
+    edit_clusters(page, app, run)
+    assert external == []
+    assert errors == []

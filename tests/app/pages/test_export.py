@@ -1,0 +1,139 @@
+"""The Export page, without a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from app.background.tasks import list_tasks
+from crlc.annotations.store import AnnotationStore
+from crlc.runs.results import get_maps_folder
+from crlc.workspace import Workspace
+from crlc.workspace.example import EXAMPLE_RUN, install_example_once
+from crlc.workspace.runs import RunStore
+from tests.fixtures.app_pages import alerts, link_labels, page, texts
+from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+
+
+@pytest.fixture
+def tiny(empty: Workspace) -> Workspace:
+    tiny_run(empty, tiny_dataset(empty, empty.root.parent / "set"))
+    return empty
+
+
+def select_format(test: AppTest, key: str) -> AppTest:
+    test.radio(key="export-format").set_value(key).run()
+    assert not test.exception
+    return test
+
+
+def press(test: AppTest, key: str) -> AppTest:
+    test.button(key=key).click().run()
+    for found in list_tasks("export-").values():
+        found.wait()
+    test.run()
+    assert not test.exception
+    return test
+
+
+@pytest.mark.usefixtures("empty")
+def test_export_page_shows_the_next_step_without_datasets():
+    test = page("export")
+    assert not test.exception
+    assert "No datasets yet" in texts(test)
+    assert link_labels(test) == ["Go to Start"]
+    assert not test.radio
+
+
+def test_export_page_shows_the_next_step_without_a_run_or_result(tiny: Workspace):
+    test = page("export", run="none")
+    assert "No run selected" in texts(test)
+    assert link_labels(test) == ["Go to Train"]
+    (tiny.root / "runs" / "tiny-run" / "result.json").unlink()
+    test = page("export")
+    assert not test.exception
+    assert "tiny-run has no result" in texts(test)
+    assert link_labels(test) == ["Go to Train"]
+    assert not test.radio
+
+
+def test_export_page_offers_labels_without_a_run(tiny: Workspace):
+    assert not page("export", run="none").dataframe
+    with AnnotationStore(tiny.open_dataset("set")) as annotations:
+        annotations.label([1, 5], "<b>cat</b>")
+    for query in ({"run": "none"}, {}):
+        test = page("export", **query)
+        assert not test.exception
+        assert "2 labels." in texts(test)
+        assert test.dataframe[0].value.to_dict("list") == {
+            "path": ["a/00000.png", "b/00000.png"],
+            "label": ["<b>cat</b>", "<b>cat</b>"],
+        }
+        (tiny.root / "runs" / "tiny-run" / "result.json").unlink(missing_ok=True)  # second pass: a run without a result
+
+
+def test_export_page_previews_every_format_of_the_example(empty: Workspace):
+    install_example_once(empty)
+    test = page("export")
+    assert not test.exception
+    assert test.query_params["run"] == EXAMPLE_RUN
+    assert "12 of 1,797 rows" in texts(test)
+    assert test.dataframe[0].value.shape == (12, 14)
+    assert "1,797 points" in texts(select_format(test, "html"))
+    assert all(fact in texts(select_format(test, "model")) for fact in ("10 clusters", "backbone small", "16 px"))
+    select_format(test, "folders")
+    assert test.dataframe[0].value["images"].sum() == 1797
+    assert "no labels yet" in texts(select_format(test, "labels"))
+
+
+@pytest.mark.usefixtures("tiny")
+def test_export_page_creates_a_folder_per_cluster(tmp_path: Path):
+    test = select_format(page("export"), "folders")
+    test.segmented_control(key="export-links").select("copy")
+    folder = "export-destination-folders"
+    test.text_input(key=folder).set_value(str(tmp_path / "set" / "inside"))
+    assert "inside the original images of set" in alerts(press(test, "export-save-folders"))
+    test.text_input(key=folder).set_value("sorted")
+    test.button(key="export-save-folders").click().run()
+    assert "absolute path" in alerts(test)
+    assert str(tmp_path / "set" / "inside") not in texts(test)
+    test.text_input(key=folder).set_value(str(tmp_path / "sorted"))
+    written = texts(press(test, "export-save-folders"))
+    assert all(fact in written for fact in ("12 copies", "3 folders", f"{tmp_path}/sorted"))
+    assert sorted(folder.name for folder in (tmp_path / "sorted").iterdir()) == ["00", "01", "02"]
+    assert f"{tmp_path}/sorted is not empty" in alerts(press(test, "export-save-folders"))
+
+
+def test_export_page_saves_a_file_and_never_overwrites_it(tiny: Workspace, tmp_path: Path):
+    with AnnotationStore(tiny.open_dataset("set")) as annotations:
+        annotations.exclude([1, 2])
+    test = page("export")
+    assert "12 rows. 2 excluded images" in texts(test)
+    test.toggle(key="export-without-excluded").set_value(True).run()
+    assert "10 rows. 2 excluded images" in texts(test)
+    test.text_input(key="export-destination-csv").set_value(str(tmp_path))
+    written = texts(press(test, "export-save-csv"))
+    assert "10 images" in written
+    assert f"{tmp_path}/tiny-run.csv" in written
+    assert len((tmp_path / "tiny-run.csv").read_text().splitlines()) == 11
+    assert f"{tmp_path}/tiny-run.csv" in alerts(press(test, "export-save-csv"))
+
+
+def test_export_page_reports_a_missing_map(tiny: Workspace):
+    for file in get_maps_folder(RunStore(tiny).open("tiny-run")).glob("*.npy"):
+        file.unlink()
+    test = page("export")
+    assert "no map yet" in texts(test)
+    test.selectbox(key="export-map").set_value("umap").run()
+    assert "no map yet" not in texts(test)
+    assert test.dataframe[0].value["map_x"].isna().all()
+
+
+def test_export_page_shows_the_error_of_a_damaged_result(tiny: Workspace):
+    run = tiny.root / "runs" / "tiny-run"
+    next(iter(run.glob("result-*"))).joinpath("q.npy").write_bytes(b"cut")
+    test = page("export")
+    assert not test.exception
+    assert "tiny-run cannot be used" in alerts(test)

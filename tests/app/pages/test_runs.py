@@ -1,0 +1,113 @@
+"""The Runs page, without a browser."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app.view_models.run_table import COLUMNS, assign_unique_titles, build_rows, list_runs, select_runs_to_compare
+from crlc.formatting import format_count
+from crlc.runs.state import RunState
+from crlc.services.analyse_run import RunAnalysis
+from crlc.services.compare_runs import compare_runs
+from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
+from tests.fixtures.app_pages import alerts, link_labels, page, run_ids, texts
+
+
+@pytest.mark.usefixtures("empty")
+def test_runs_page_shows_the_next_step_without_runs():
+    test = page("runs")
+    assert not test.exception
+    assert "No runs yet" in texts(test)
+    assert link_labels(test) == ["Go to Train"]
+    assert not test.dataframe
+
+
+def test_run_table_has_state_and_metrics(trained: Workspace):
+    lines = list_runs(trained)[::-1]
+    rows = build_rows(RunStore(trained), lines)
+    last = list(RunStore(trained).open(lines[0].id).metrics_log.read())[-1]
+    assert (rows[0]["State"], rows[0]["Epochs"], rows[0]["ACC"]) == ("finished", "2 of 2", last["acc"])
+    assert rows[0]["Time"].endswith(" s")
+    assert list(rows[0]) == [name for name in COLUMNS if name != "Dataset"]  # every column has a help text
+    two_sets = [lines[0], replace(lines[1], dataset="other")]
+    assert [row["Dataset"] for row in build_rows(RunStore(trained), two_sets)] == ["digits", "other"]
+    assert select_runs_to_compare(lines, lines[1]) == [lines[1].id, lines[0].id]
+    assert select_runs_to_compare(lines, None) == [lines[0].id, lines[1].id]
+    assert select_runs_to_compare([], None) == []
+    (trained.root / "runs" / lines[0].id / "status.json").write_text("{")
+    assert [row["State"] for row in build_rows(RunStore(trained), lines)] == ["damaged", "finished"]
+    test = page("runs")
+    assert not test.exception
+    assert len(test.dataframe[0].value) == 2
+
+
+def test_unique_titles_number_equal_titles(trained: Workspace):
+    line = list_runs(trained)[0]
+    titles = ("a", "a", "a (2)", "b")
+    assert [one.unique_title for one in assign_unique_titles([replace(line, title=title) for title in titles])] == [
+        "a", "a (2)", "a (2) (2)", "b",
+    ]  # fmt: skip
+
+
+def test_runs_page_renames_a_run_in_place(trained: Workspace):
+    first, second = run_ids(trained)
+    test = page("runs", run=first)
+    test.text_input(key=f"title-{first}").set_value("  <b>my</b>   run ")
+    test.button(key="rename-run").click().run()
+    assert not test.exception
+    assert RunStore(trained).open(first).read_metadata()["title"] == "<b>my</b> run"
+    assert run_ids(trained) == [first, second]
+    assert test.sidebar.selectbox[1].options[1] == "<b>my</b> run"
+    test.text_input(key=f"title-{first}").set_value("")
+    test.button(key="rename-run").click().run()
+    assert "quick · 10 clusters" in test.sidebar.selectbox[1].options[1]
+
+
+def test_runs_page_deletes_a_run_unless_it_is_training(trained: Workspace):
+    first, second = run_ids(trained)
+    test = page("runs", run=second)
+    test.button(key=f"delete-{second}").click().run()
+    assert not test.exception
+    assert run_ids(trained) == [first]
+    run = RunStore(trained).open(first)
+    run.write_status(RunState.RUNNING, epoch=1, epochs=2, step=1)  # by this process
+    test = page("runs")
+    test.button(key=f"delete-{first}").click().run()
+    assert f"{first} is being trained" in alerts(test)
+    assert run_ids(trained) == [first]
+
+
+def test_runs_page_compares_two_runs_and_shows_reassigned_images(trained: Workspace):
+    first, second = run_ids(trained)
+    test = page("runs", run=second)
+    test.selectbox(key="compare-with").select_index(0).run()
+    assert not test.exception
+    common, _, reassigned, *_ = [one.value for one in test.metric]
+    expected = compare_runs(RunAnalysis.open(trained, first), RunAnalysis.open(trained, second))
+    assert len(expected.reassigned_ids) > 0
+    assert (common, reassigned) == ("200", format_count(len(expected.reassigned_ids), "image"))
+    assert "/images/digits/" in texts(test)
+    largest = test.selectbox(key=f"moved-{first}-{second}").options[1]
+    from_to, count = largest.rsplit(": ", 1)
+    assert count in texts(test)
+    before, after = from_to.split(" → ")
+    test.selectbox(key=f"moved-{first}-{second}").select_index(1).run()
+    assert before in texts(test)
+    assert after in texts(test)
+    (trained.root / "runs" / first / "result.json").unlink()
+    test.run()
+    assert f"{first} has no result" in alerts(test)
+
+
+def test_runs_page_shows_the_error_of_a_damaged_result(trained: Workspace):
+    first, second = run_ids(trained)
+    metadata = json.loads((trained.root / "runs" / first / "result.json").read_text())
+    (trained.root / "runs" / first / metadata["folder"] / "cluster.npy").write_bytes(b"")
+    test = page("runs", run=second)
+    test.selectbox(key="compare-with").select_index(0).run()
+    assert not test.exception
+    assert f"{first} cannot be used" in alerts(test)

@@ -1,0 +1,243 @@
+"""The Start page, without a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import streamlit as st
+
+from app.background.commands import get_command_runner
+from app.background.imports import list_imports, start_import
+from app.components.datasets.dataset_card import describe_summary
+from app.components.map.first_map import build_first_map_command
+from app.pages.start import list_datasets
+from crlc.data.importer import Importer
+from crlc.data.manifest import Manifest
+from crlc.files import writer_lock
+from crlc.formatting import format_duration
+from crlc.jobs.shared_queue import get_queue
+from crlc.workspace import Workspace
+from crlc.workspace.example import EXAMPLE_RUN, install_example_once
+from tests.fixtures.app_pages import alerts, page, run_ids, texts
+from tests.fixtures.images import save_images
+from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+
+
+@pytest.fixture
+def photos(empty: Workspace) -> Path:
+    """Return an imported folder with three images, of which two are identical, and a file that is not an image."""
+    folder = empty.root.parent / "photos"
+    save_images(folder, 2)
+    shutil.copy(folder / "00000.png", folder / "copy.png")
+    (folder / "broken.png").write_bytes(b"")
+    empty.import_dataset(str(folder))
+    return folder
+
+
+def make_older(workspace: Workspace, name: str, seconds: int) -> None:
+    """Set the last import of a dataset back by some seconds."""
+    file = workspace.root / "datasets" / name / "dataset.json"
+    os.utime(file, (file.stat().st_mtime - seconds,) * 2)
+
+
+@pytest.mark.usefixtures("empty")
+def test_start_page_shows_the_next_step_without_datasets():
+    test = page("start")
+    assert not test.exception
+    assert "No datasets yet" in test.info[0].value
+    assert not test.get("expander")[1:]  # only the import options, no card
+
+
+def test_start_page_marks_the_example(empty: Workspace):
+    install_example_once(empty)
+    test = page("start")
+    assert not test.exception
+    assert "Example: 1,797" in texts(test)
+    assert test.query_params == {"dataset": "digits", "run": EXAMPLE_RUN}
+
+
+@pytest.mark.usefixtures("photos")
+def test_dataset_card_shows_counts_and_problems(empty: Workspace):
+    summary = empty.open_dataset("photos").summarize()
+    assert describe_summary(summary) == "3 images · 32 px · 1 unreadable · 1 exact duplicate"
+    test = page("start")
+    assert describe_summary(summary) in texts(test)
+    unreadable, duplicates = (one.label for one in test.expander[1:])
+    assert unreadable.startswith("1 file ")
+    assert duplicates == "1 exact duplicate"
+    assert "the file is empty" in texts(test)
+    assert "/problems/photos" in texts(test)
+    assert "/duplicates/photos" in texts(test)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("photos")
+def test_dataset_card_shows_the_estimated_time_to_the_first_map(empty: Workspace):
+    test = page("start")
+    assert not test.exception
+    result = get_command_runner().wait(build_first_map_command(empty, empty.open_dataset("photos")), 90)
+    assert result.content is not None, result.error
+    assert result.content["seconds"] == pytest.approx(
+        sum(result.content[part] for part in ("decoding", "features", "clusters", "map"))
+    )
+    assert result.content["features"] > 0
+    assert format_duration(result.content["seconds"]) in texts(test.run())
+
+
+def test_first_map_estimate_does_not_start_while_a_job_is_queued(trained: Workspace):
+    save_images(trained.root.parent / "new", 2)
+    trained.import_dataset(str(trained.root.parent / "new"))
+    get_queue(trained).close()  # so that the job stays queued
+    get_queue(trained).submit(["digits"])
+    test = page("start")
+    assert not test.exception
+    assert get_command_runner().get_result(build_first_map_command(trained, trained.open_dataset("new"))) is None
+
+
+def test_list_datasets_returns_the_last_import_first(empty: Workspace):
+    for number, name in enumerate(("b", "c", "a")):
+        save_images(empty.root.parent / name, 2, first_seed=10 * number)
+        empty.import_dataset(str(empty.root.parent / name))
+        make_older(empty, name, seconds=100 * (3 - number))
+    assert list_datasets(empty) == ["a", "c", "b"]
+    empty.import_dataset(str(empty.root.parent / "b"))
+    assert list_datasets(empty) == ["b", "a", "c"]
+
+
+def test_import_form_applies_its_options(empty: Workspace):
+    folder = empty.root.parent / "sorted"
+    for number, name in enumerate(("cats", "dogs")):
+        save_images(folder / name, 3, first_seed=10 * number)
+    test = page("start")
+    test.text_input(key="import-path").set_value(str(folder))
+    test.number_input(key="import-size").set_value(16)
+    test.number_input(key="import-limit").set_value(4)
+    test.selectbox(key="import-classes").select("none")
+    test.button(key="import-folder").click().run()
+    assert not test.exception
+    for task in list_imports(empty).values():
+        task.wait()
+    summary = empty.open_dataset("sorted").summarize()
+    assert (summary.readable, summary.sizes, summary.classes) == (4, (16,), {})
+
+
+def test_sample_data_button_submits_a_training(empty: Workspace):
+    get_queue(empty).close()  # so that the job stays queued
+    test = page("start")
+    test.button(key="try-digits").click().run()
+    assert not test.exception
+    (job,) = get_queue(empty).read_jobs()
+    assert (job.arguments, job.title) == (("train", "digits", "--preset", "quick"), "digits")
+    version = empty.open_dataset("digits").version
+    test.button(key="try-digits").click().run()
+    assert len(get_queue(empty).read_jobs()) == 2
+    assert empty.open_dataset("digits").version == version  # not imported again: computed results stay valid
+
+
+def test_dataset_card_deletes_the_dataset_with_its_runs(trained: Workspace):
+    tiny_run(trained, tiny_dataset(trained, trained.root.parent / "set"))
+    test = page("start")
+    assert "2 runs" in texts(test)
+    assert "1 run." in texts(test)
+    test.button(key="remove-digits").click().run()
+    assert not test.exception
+    assert (trained.list_dataset_names(), run_ids(trained)) == (["set"], ["tiny-run"])
+    shutil.rmtree(trained.root.parent / "set")  # the originals are gone
+    (trained.root / "datasets" / "set" / "dataset.json").write_text("{")
+    test = page("start")
+    assert "dataset.json" in alerts(test)
+    test.button(key="remove-set").click().run()
+    assert (trained.list_dataset_names(), run_ids(trained)) == ([], [])
+    assert "No datasets yet" in page("start").info[0].value
+
+
+def test_dataset_card_does_not_delete_a_dataset_being_written(trained: Workspace):
+    with writer_lock(trained.root / "locks" / "dataset-digits.lock", "The dataset"):
+        test = page("start")
+        test.button(key="remove-digits").click().run()
+    assert not test.exception
+    assert "is being written by another process" in alerts(test)
+    assert trained.list_dataset_names() == ["digits"]
+
+
+def test_dataset_card_relinks_moved_originals(empty: Workspace, photos: Path):
+    elsewhere = photos.with_name("elsewhere")
+    photos.rename(elsewhere)
+    st.cache_data.clear()  # the check of the originals is cached for some seconds
+    test = page("start")
+    assert f"{photos} does not exist" in texts(test)
+    test.text_input(key="originals-photos").set_value(str(elsewhere))
+    test.button(key="relink-originals-photos").click().run()
+    assert not test.exception
+    assert "does not exist" not in texts(test)
+    assert empty.open_dataset("photos").info.location == str(elsewhere)
+
+
+def test_dataset_card_resumes_an_interrupted_import(empty: Workspace, photos: Path):
+    with Manifest(empty.open_dataset("photos").folder) as manifest, manifest.transaction():
+        manifest.set_complete(complete=False)
+    test = page("start")
+    assert "Import paused" in alerts(test)
+    assert test.button(key="train-photos").disabled
+    test.button(key="carry-on-photos").click().run()
+    for task in list_imports(empty).values():
+        task.wait()
+    test.run()
+    assert not test.exception
+    assert "3 images" in test.success[0].value
+    assert alerts(test) == ""
+    assert empty.list_dataset_names() == [photos.name]
+    assert list_imports(empty) == {}
+
+
+def test_start_page_shows_why_an_import_failed(empty: Workspace):
+    key = start_import(empty, str(empty.root.parent / "nowhere"))
+    list_imports(empty)[key].wait()
+    test = page("start")
+    assert "nowhere does not exist" in alerts(test)
+    test.button(key=f"dismiss-{key}").click().run()
+    assert "nowhere" not in texts(test)
+
+
+def test_import_notice_is_shown_only_in_the_session_that_started_the_import(empty: Workspace, photos: Path):
+    key = start_import(empty, str(photos))
+    list_imports(empty)[key].wait()
+    test = page("start")
+    assert not test.success
+    save_images(photos.with_name("more"), 2)
+    start_import(empty, str(photos.with_name("more")))
+    assert key not in list_imports(empty)  # the next import dismisses it
+
+
+def test_import_in_progress_has_no_dataset_card(empty: Workspace, monkeypatch: pytest.MonkeyPatch):
+    save_images(empty.root.parent / "photos", 3)
+    is_running, may_finish = threading.Event(), threading.Event()
+    decode = Importer._decode
+
+    def decode_when_allowed(importer: Importer, *arguments: Any) -> None:
+        is_running.set()
+        assert may_finish.wait(60)
+        decode(importer, *arguments)
+
+    monkeypatch.setattr(Importer, "_decode", decode_when_allowed)
+    key = start_import(empty, str(empty.root.parent / "photos"))
+    assert is_running.wait(60)
+    try:
+        test = page("start")
+        assert not test.exception
+        assert empty.list_dataset_names() == ["photos"]
+        keys = {button.key for button in test.main.button}
+        assert keys == {"import-folder", "try-digits", f"cancel-{key}"}
+        assert not test.info
+    finally:
+        may_finish.set()
+        list_imports(empty)[key].wait()
+    test.run()
+    assert not test.exception
+    assert test.button(key="explore-photos")
+    assert test.button(key="remove-photos")

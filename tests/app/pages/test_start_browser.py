@@ -1,0 +1,116 @@
+"""Start page in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from crlc.data.dataset import DatasetInfo
+from crlc.data.options import ImportOptions
+from crlc.files import writer_lock
+from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
+from tests.app.conftest import RunningApp
+from tests.fixtures.broken_files import make_broken_folder
+from tests.fixtures.browser import POINTS, button, by_key, import_folder, open_page
+from tests.fixtures.images import save_images
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def count_loaded_images(page: Page) -> int:
+    """Return the number of loaded images of datasets on the page."""
+    return page.evaluate("[...document.images].filter(i => i.src.includes('/images/') && i.naturalWidth > 0).length")
+
+
+def test_sample_data_button_trains_the_digits(page: Page, app: RunningApp):
+    button(page, "try-digits").click()
+    expect(button(page, "live-stop")).to_be_visible()
+    page.wait_for_function(f"{POINTS} > 1", timeout=60_000)  # the curve grows
+    open_page(page, "Start")
+    expect(by_key(page, "dataset-digits").get_by_text("1,797 images · 16 px").first).to_be_visible()
+    page.wait_for_function("[...document.images].filter(i => i.naturalWidth > 0).length >= 12")
+    assert count_loaded_images(page) == 12
+    # A second training is queued after the first one.
+    button(page, "try-digits").click()
+    expect(button(page, "live-cancel")).to_be_visible()
+    button(page, "live-cancel").click()
+    expect(button(page, "live-cancel")).to_be_hidden()
+    RunStore(app.workspace).open("last").request_stop()
+    expect(page.get_by_role("button", name="Start training")).to_be_visible()  # not "Add to queue"
+
+
+def test_import_continues_after_the_page_is_closed(page: Page, app: RunningApp, browser: Browser, tmp_path: Path):
+    save_images(tmp_path / "many", 1200)
+    import_folder(page, tmp_path / "many")
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    page.goto("about:blank")
+    other = browser.new_page()
+    other.goto(app.url)
+    expect(other.get_by_text("1,200 images · 32 px")).to_be_visible(timeout=60_000)
+    assert app.workspace.open_dataset("many").summarize().complete
+    other.close()
+
+
+def test_import_of_broken_files_shows_images_and_problems(page: Page, app: RunningApp, tmp_path: Path):
+    make_broken_folder(tmp_path / "pictures")
+    (tmp_path / "link").symlink_to("pictures")
+    import_folder(page, tmp_path / "link")
+    expect(by_key(page, "problems-pictures")).to_be_visible()
+    readable = app.workspace.open_dataset("pictures").summarize().readable
+    expect(page.get_by_text(f"{readable} images · 32 px")).to_be_visible()
+    by_key(page, "problems-pictures").locator("summary").click()
+    with page.expect_download() as download:
+        by_key(page, "problems-pictures").get_by_role("link").click()
+    assert download.value.suggested_filename == "pictures-problems.csv"
+    lines = Path(download.value.path()).read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "path,bytes,reason"
+    assert "empty.jpg,0,the file is empty" in lines
+
+
+def test_start_page_shows_errors_next_to_their_cause(page: Page, app: RunningApp, tmp_path: Path):
+    button(page, "import-folder").click()
+    expect(page.get_by_role("alert").filter(has_text="path")).to_be_visible()
+    import_folder(page, tmp_path / "nowhere")
+    expect(page.get_by_role("alert").filter(has_text="nowhere")).to_be_visible()
+    save_images(tmp_path / "good", 2)
+    app.workspace.import_dataset(str(tmp_path / "good"))
+    (app.workspace.open_dataset("good").folder / "dataset.json").write_text("{")
+    page.reload()
+    expect(by_key(page, "dataset-good").get_by_role("alert")).to_contain_text("dataset.json")
+    assert page.get_by_text("Traceback").count() == 0
+
+
+def test_import_from_the_page_decodes_many_images_in_workers(page: Page, app: RunningApp, tmp_path: Path):
+    save_images(tmp_path / "many", 300)
+    import_folder(page, tmp_path / "many")
+    expect(by_key(page, "dataset-many").get_by_text("300 images")).to_be_visible()
+    assert app.workspace.open_dataset("many").summarize().complete
+
+
+def write_unfinished_dataset(workspace: Workspace, source: Path, name: str) -> Path:
+    """Write a dataset folder as another process leaves it while it creates the manifest, which has no tables yet."""
+    folder = workspace.root / "datasets" / name
+    folder.mkdir(parents=True)
+    created = "2024-01-01T00:00:00+00:00"
+    DatasetInfo(name, "uid", "folder", str(source), "downloads", ImportOptions(), created).save(folder)
+    (folder / "manifest.sqlite").touch()
+    return folder
+
+
+def test_dataset_imported_by_another_process_cannot_be_opened_or_removed(page: Page, app: RunningApp, tmp_path: Path):
+    save_images(tmp_path / "photos", 12)
+    with writer_lock(app.workspace.root / "locks" / "dataset-photos.lock", "The dataset"):
+        folder = write_unfinished_dataset(app.workspace, tmp_path / "photos", "photos")
+        page.goto(app.url)
+        card = by_key(page, "dataset-photos")
+        expect(card.get_by_role("progressbar")).to_be_visible()
+        assert card.get_by_role("alert").count() == 0
+        assert card.get_by_role("button").count() == 0
+        shutil.rmtree(folder)
+    app.workspace.import_dataset(str(tmp_path / "photos"))
+    expect(button(page, "explore-photos")).to_be_enabled()  # the card is polled until the import ends
+    expect(by_key(page, "dataset-photos").get_by_text("12 images")).to_be_visible()

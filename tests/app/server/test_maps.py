@@ -1,0 +1,59 @@
+"""Map routes: the arrays they send, and the requests they reject."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
+from app.view_models.image_selection import normalize_coordinates
+from app.view_models.view_cache import open_run_view
+from crlc.annotations.store import AnnotationStore
+from crlc.clusters.clustering import ClusterEditor
+from tests.app.conftest import RunningApp
+from tests.app.server.test_asgi import send_request
+from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, tiny_dataset, tiny_run
+
+
+@pytest.mark.slow
+def test_map_routes_send_coordinates_ids_and_values(app: RunningApp, tmp_path: Path):
+    dataset = tiny_dataset(app.workspace, tmp_path / "set")
+    run = tiny_run(app.workspace, dataset)
+    view = open_run_view(app.workspace, run)
+
+    def get(url: str) -> np.ndarray | int:
+        response = send_request(app, url)
+        if response.status != 200:
+            assert not (response.headers["content-type"] or "").startswith("application/octet")
+            return response.status
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+        kind = "<f4" if "/coordinates/" in url else "<u4" if "/ids" in url else "<u2"
+        return np.frombuffer(response.read(), kind)
+
+    np.testing.assert_array_equal(get(build_coordinates_url(view, "umap")), normalize_coordinates(COORDINATES).ravel())
+    np.testing.assert_array_equal(get(build_ids_url(view)), np.arange(1, 13))
+    np.testing.assert_array_equal(get(build_values_url(view, "cluster")), CLUSTERS)
+    for unknown in (
+        "/maps/runs/other/ids.bin",
+        "/maps/runs/tiny/ids.bin",  # a prefix is not enough
+        "/maps/runs/..%2Ftiny-run/ids.bin",
+        "/maps/datasets/set/ids.bin",  # was not explored
+        "/maps/models/tiny-run/ids.bin",
+        "/maps/runs/tiny-run/coordinates/other.bin",
+        "/maps/runs/tiny-run/values/label.bin",
+        "/maps/runs/tiny-run/values/..%2F..%2Frun.json.bin",
+    ):
+        assert get(unknown) in (400, 404), unknown
+
+    # Editing clusters changes the values, not the coordinates; excluding an image changes both.
+    with AnnotationStore(dataset) as annotations:
+        ClusterEditor(annotations, view.analysis.clustering).merge([1, 2])
+        assert get(build_values_url(view, "cluster")) == 409
+        newer = open_run_view(app.workspace, run)
+        assert build_ids_url(newer) == build_ids_url(view)
+        np.testing.assert_array_equal(get(build_values_url(newer, "cluster")), [0] * 4 + [1] * 8)
+        annotations.exclude([1])
+    assert get(build_coordinates_url(view, "umap")) == 409
+    np.testing.assert_array_equal(get(build_ids_url(open_run_view(app.workspace, run))), np.arange(2, 13))

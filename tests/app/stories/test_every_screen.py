@@ -1,0 +1,69 @@
+"""Every page with the example, light and dark: it shows its main content, and a screenshot is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from app.navigation import PAGES
+from crlc.workspace import Workspace
+from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
+from tests.fixtures.browser import by_key, open_page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+ALL_IMAGES_LOADED = """() => {
+  const shadows = [...document.querySelectorAll('*')].map(one => one.shadowRoot).filter(Boolean);
+  const images = [document, ...shadows].flatMap(root => [...root.querySelectorAll('img')]);
+  const visible = images.filter(image => image.checkVisibility() && image.loading !== 'lazy');
+  return visible.every(image => image.complete && image.naturalWidth);
+}"""
+
+MAIN_CONTENT: dict[str, Callable[[Page], Locator]] = {
+    "start": lambda page: by_key(page, "dataset-digits").get_by_text("1,797 images · 16 px").first,
+    "train": lambda page: page.locator(".js-plotly-plot .lines").first,
+    "explore": lambda page: page.locator(".map[data-drawn='1797']").first,
+    "clusters": lambda page: page.get_by_text("cluster 8", exact=True).first,
+    "label": lambda page: page.locator(".frame img.large"),
+    "runs": lambda page: page.locator(".js-plotly-plot .lines").first,
+    "export": lambda page: page.get_by_text("12 of 1,797 rows"),
+}
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the URL of an app at its first start."""
+    process, url = start_app(Workspace(tmp_path_factory.mktemp("example") / "workspace"), example=True)
+    yield url
+    end_app(process)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_shows_its_main_content(browser: Browser, example: str, scheme: str):
+    assert {entry.name for entry in PAGES} == set(MAIN_CONTENT)
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
+    page.set_default_timeout(60_000)
+    page.goto(example)
+    expect(MAIN_CONTENT["start"](page)).to_be_visible()  # the example is installed
+    folder = ARTIFACTS / "screens"
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in PAGES:
+        open_page(page, entry.title)
+        expect(MAIN_CONTENT[entry.name](page)).to_be_visible()
+        expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+        page.wait_for_function(ALL_IMAGES_LOADED)
+        assert page.get_by_test_id("stException").count() == 0
+        page.screenshot(path=folder / f"{entry.name}_{scheme}.png")
+    page.close()
+
+
+def test_server_serves_any_page_as_its_first_request(browser: Browser, app: RunningApp):
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{app.url.rstrip('/')}/export")  # before any page has called st.navigation in this server
+    expect(page.get_by_test_id("stSidebarNavLink")).to_have_count(len(PAGES))
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    expect(page.get_by_role("heading", name="Export").first).to_be_visible()
+    page.close()

@@ -1,0 +1,110 @@
+"""Exports of the app: cached previews and downloads."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from app.server.routes.exports import build_attachment_header, build_export_url
+from app.urls import build_labels_url
+from app.view_models.export_form import open_exporter, preview_export
+from crlc.annotations.store import AnnotationStore
+from crlc.clusters.clustering import ClusterEditor, Clustering
+from crlc.runs.folder import RunFolder
+from crlc.services.export import FORMATS, ExportOptions
+from crlc.workspace import Workspace
+from tests.app.conftest import RunningApp
+from tests.app.server.test_asgi import send_request
+from tests.fixtures.exported_tables import read_assignments
+from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, COORDINATES, tiny_dataset, tiny_run
+
+ALL = ExportOptions()
+
+
+@pytest.fixture
+def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
+    """Return a run whose image 1 has a spreadsheet formula as its label; image 2 is excluded, cluster 0 is named."""
+    dataset = tiny_dataset(workspace, tmp_path / "set")
+    run = tiny_run(workspace, dataset)
+    annotate(workspace, run)
+    return run
+
+
+def annotate(workspace: Workspace, run: RunFolder) -> None:
+    """Label image 1, exclude image 2, and name cluster 0."""
+    dataset = workspace.open_dataset("set")
+    with AnnotationStore(dataset) as annotations:
+        annotations.label([1], "=cmd()")
+        annotations.exclude([2])
+        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "cats <b>")
+
+
+def test_preview_export_follows_annotations(workspace: Workspace, run: RunFolder):
+    def preview(key: str):
+        return preview_export(open_exporter(workspace, run), FORMATS[key], ALL)
+
+    assert preview("labels").count == 1
+    assert preview("csv") is preview("csv")  # cached
+    with AnnotationStore(workspace.open_dataset("set")) as annotations:
+        annotations.label([5, 6], "dog")
+    assert preview("labels").count == 3
+    assert [row["label"] for row in preview("csv").rows[4:6]] == ["dog", "dog"]
+
+
+def test_build_attachment_header_escapes_any_name():
+    assert build_attachment_header('a "b"; é\n.csv') == "attachment; filename*=UTF-8''a%20%22b%22%3B%20%C3%A9%0A.csv"
+
+
+@pytest.mark.slow
+def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: Path):
+    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
+    annotate(app.workspace, run)
+    folders_before = set(Path(tempfile.gettempdir()).glob("crlc-export-*"))
+    for key, name in (
+        ("csv", "tiny-run.csv"),
+        ("parquet", "tiny-run.parquet"),
+        ("html", "tiny-run-map.html"),
+        ("labels", "set-labels.csv"),
+    ):
+        response = send_request(app, build_export_url(run, FORMATS[key], ALL))
+        content = response.read()
+        assert response.status == 200, content
+        assert unquote(response.headers["content-disposition"]) == f"attachment; filename*=UTF-8''{name}"
+        assert response.headers["cross-origin-resource-policy"] == "same-origin"
+        assert response.headers["cache-control"] == "no-store"
+        assert int(response.headers["content-length"]) == len(content)
+        (tmp_path / name).write_bytes(content)
+    rows = list(read_assignments(tmp_path / "tiny-run.csv"))
+    assert [row.cluster for row in rows] == CLUSTERS
+    assert [row.confidence for row in rows] == pytest.approx(CONFIDENCES)
+    assert [(row.map_x, row.map_y) for row in rows] == [tuple(point) for point in COORDINATES.tolist()]
+    assert (tmp_path / "set-labels.csv").read_text() == "path,label\na/00000.png,'=cmd()\n"
+    of_dataset = send_request(app, build_labels_url("set"))
+    assert of_dataset.read() == (tmp_path / "set-labels.csv").read_bytes()
+    assert unquote(of_dataset.headers["content-disposition"]) == "attachment; filename*=UTF-8''set-labels.csv"
+    assert "'=cmd()" in (tmp_path / "tiny-run.csv").read_text()
+    page = (tmp_path / "tiny-run-map.html").read_text()
+    assert "cats \\u003cb\\u003e" in page
+    assert "cats <b>" not in page
+
+    fewer = send_request(app, build_export_url(run, FORMATS["csv"], ExportOptions("pca", excluded=False)))
+    assert len(fewer.read().splitlines()) == 12  # with the header
+    for path, status in (
+        ("/labels/other", 404),
+        ("/exports/other/csv", 404),
+        ("/exports/tiny/csv", 404),  # a prefix is not enough
+        ("/exports/..%2Ftiny-run/csv", 404),
+        ("/exports/tiny-run/exe", 404),
+        ("/exports/tiny-run/folders", 404),
+        ("/exports/tiny-run/csv?map=..%2F..", 404),
+        ("/exports/tiny-run/model", 404),  # it has no checkpoint
+    ):
+        response = send_request(app, path)
+        assert response.status in (status, 400), path
+        assert response.headers["content-disposition"] is None
+    assert send_request(app, "/exports/tiny-run/csv", **{"Sec-Fetch-Site": "cross-site"}).status == 403
+    assert send_request(app, "/exports/tiny-run/csv", Origin="http://evil.example").status == 403
+    assert set(Path(tempfile.gettempdir()).glob("crlc-export-*")) == folders_before  # all temporary folders are deleted

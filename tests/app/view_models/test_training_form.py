@@ -1,0 +1,49 @@
+"""The training form as arguments of `crlc train`."""
+
+from __future__ import annotations
+
+from app.view_models.training_form import TrainForm, list_setting_fields, parse_assignments, validate_changes
+from crlc.cli.main import build_parser
+from crlc.training.presets import FROZEN_HEADS
+from crlc.training.settings import SETTING_NAMES
+
+
+def test_setting_fields_have_one_line_of_help():
+    assert tuple(list_setting_fields()) == SETTING_NAMES
+    assert all(setting.help and "\n" not in setting.help for setting in list_setting_fields().values())
+    assert list_setting_fields()["critic"].choices[0] == "log-dot"
+    assert "resnet18" in list_setting_fields()["backbone"].choices
+    assert list_setting_fields()["learning_rate"].group == "optimization"
+    assert list_setting_fields()["learning_rate"].label == "Learning rate"
+
+
+def test_train_form_arguments_are_parsed_by_the_cli():
+    changes = {"epochs": 3, "critic": "dot", "temperature": 0.2, "frozen": True}
+    form = TrainForm("digits", 7, "best", "two-stage", "cpu", changes)
+    options = build_parser().parse_args(["train", *form.to_arguments()])
+    assert (options.dataset, options.clusters, options.preset) == ("digits", "7", "best")
+    assert (options.method, options.device, options.epochs, options.critic) == ("two-stage", "cpu", 3, "dot")
+    assert options.set == ["temperature=0.2", "frozen=true"]
+    assert TrainForm("digits").to_arguments() == ["digits", "--preset", "quick"]
+    assert TrainForm("my set", changes={"seed": 1}).to_command() == "crlc train 'my set' --preset quick --seed 1"
+
+
+def test_describe_changes_lists_differences_from_the_preset():
+    assert TrainForm("digits", 7, "best").describe_changes(("quick", "best")) == []
+    form = TrainForm("digits", None, "paper-cifar10", "two-stage", "cpu", {"batch_size": 64})
+    expected = ["preset paper-cifar10", "method two-stage", "device cpu", "batch size 64"]
+    assert form.describe_changes(("quick", "best")) == expected
+
+
+def test_parse_assignments_reads_names_and_values():
+    assert parse_assignments(" seed = 3 \n\nclip_norm=5, seed=4") == {"seed": "4", "clip_norm": "5"}
+    assert parse_assignments("nonsense") == {"nonsense": ""}
+
+
+def test_validate_changes_returns_the_error_of_a_setting():
+    assert validate_changes({"epochs": 3, "frozen": False}, None) == ""
+    assert validate_changes({"epochs": 0}, None) == "epochs=0 is not allowed: it must be from 1 to 1,000,000."
+    assert "'nonsense' is not a setting" in validate_changes({"nonsense": ""}, None)
+    # A change that fits the default settings may not fit the settings of a preset.
+    assert validate_changes({"implementation": "memory-bank"}, None) == ""
+    assert "memory-bank" in validate_changes({"implementation": "memory-bank"}, FROZEN_HEADS)

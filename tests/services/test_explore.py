@@ -1,0 +1,108 @@
+"""Exploration of a dataset before training, with a real pretrained backbone and small images of two classes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crlc.analysis.maps.settings import MapSettings
+from crlc.annotations.store import AnnotationStore
+from crlc.errors import BusyError, UsageError
+from crlc.files import writer_lock
+from crlc.services.explore import ExplorationSettings, compute_provisional_clusters, explore_dataset, read_exploration
+from crlc.training.presets import FROZEN_HEADS
+from crlc.workspace import Workspace
+
+SMALL = ExplorationSettings(2, MapSettings("pca"), network=FROZEN_HEADS.replace(image_size=48))
+COUNT = 30
+
+
+@pytest.fixture(scope="module")
+def bars_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a NumPy archive of noisy images; horizontal and vertical bars alternate."""
+    generator = np.random.default_rng(0)
+    images = generator.normal(20, 8, (COUNT, 24, 24))
+    images[::2, 6:18] += 150
+    images[1::2, :, 6:18] += 150
+    file = tmp_path_factory.mktemp("pictures") / "bars.npz"
+    np.savez(file, images=images.clip(0, 255).astype(np.uint8), labels=np.arange(COUNT) % 2)
+    return file
+
+
+@pytest.mark.slow
+def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace: Workspace, bars_file: Path):
+    dataset, _ = workspace.import_dataset(str(bars_file))
+    assert read_exploration(dataset) is None
+    stages: list[str] = []
+    found = explore_dataset(workspace, dataset, SMALL, report=lambda progress: stages.append(progress.stage))
+    assert {"Decoding", "Computing features", "Provisional clusters", "PCA"} <= set(stages)
+    assert found.metadata["provisional"] is True
+    assert found.ids.tolist() == list(range(1, COUNT + 1))
+    assert sorted(np.bincount(found.clusters).tolist()) == [15, 15]
+    assert len(set(found.clusters[::2].tolist())) == 1  # all horizontal bars are in one cluster
+    assert (found.vectors.shape[0], found.coordinates.shape, found.count) == (COUNT, (COUNT, 2), 2)
+    dataset = workspace.open_dataset(dataset.name)
+
+    stored = read_exploration(dataset)
+    assert stored is not None
+    np.testing.assert_array_equal(stored.coordinates, found.coordinates)
+    stages.clear()
+    again = explore_dataset(workspace, dataset, SMALL, report=lambda progress: stages.append(progress.stage))
+    assert stages == []
+    np.testing.assert_array_equal(again.clusters, found.clusters)
+
+    # Another number of clusters needs neither the backbone nor the map again.
+    three = explore_dataset(workspace, dataset, replace(SMALL, clusters=3), report=lambda one: stages.append(one.stage))
+    assert stages == ["Provisional clusters"]
+    assert three.count == 3
+    np.testing.assert_array_equal(three.coordinates, found.coordinates)
+    folders = sorted(path.name.split("-")[0] for path in (dataset.folder / "exploration").iterdir())
+    assert folders == ["arrays", "maps"]
+
+    # By default as many clusters as classes; an excluded image is left out.
+    with AnnotationStore(dataset) as annotations:
+        annotations.exclude([4])
+    fewer = explore_dataset(workspace, dataset, replace(SMALL, clusters=None))
+    assert (fewer.count, len(fewer.ids)) == (2, COUNT - 1)
+    assert 4 not in fewer.ids
+
+    # Damaged or foreign files do not raise an error: the exploration is computed again.
+    (next((dataset.folder / "exploration").glob("arrays-*")) / "map.npy").write_text("foreign")
+    assert read_exploration(dataset) is None
+    (dataset.folder / "exploration.json").write_text("{")
+    assert read_exploration(dataset) is None
+    assert len(explore_dataset(workspace, dataset, SMALL).ids) == COUNT - 1
+
+    # After another import, the stored exploration belongs to an older version.
+    workspace.import_dataset(str(bars_file))
+    assert read_exploration(workspace.open_dataset(dataset.name)) is None
+
+
+def test_explore_dataset_rejects_wrong_requests(workspace: Workspace, bars_file: Path):
+    dataset, _ = workspace.import_dataset(str(bars_file))
+    with pytest.raises(UsageError, match="clusters=1 is not allowed"):
+        ExplorationSettings(1)
+    with pytest.raises(UsageError, match="30 images"):
+        explore_dataset(workspace, dataset, replace(SMALL, clusters=31))
+    with (
+        writer_lock(dataset.folder / "exploration.lock", "it"),
+        pytest.raises(BusyError, match="exploration of bars"),
+    ):
+        explore_dataset(workspace, dataset, SMALL)
+    assert not (dataset.folder / "exploration").exists()
+
+
+def test_compute_provisional_clusters_orders_clusters_by_size():
+    vectors = np.array([[0, 0], [0, 2], [9, 0], [10, 0], [11, 0]], np.float32)
+    clusters, distance = compute_provisional_clusters(vectors, 2)
+    assert clusters.tolist() == [1, 1, 0, 0, 0]  # the larger one is 0
+    np.testing.assert_allclose(distance, [1, 1, 1, 0, 1], atol=1e-6)
+
+
+def test_compute_provisional_clusters_accepts_fewer_distinct_images_than_clusters():
+    clusters, distance = compute_provisional_clusters(np.ones((4, 3), np.float32), 3)
+    assert clusters.tolist() == [0, 0, 0, 0]
+    np.testing.assert_allclose(distance, 0, atol=1e-6)

@@ -1,0 +1,51 @@
+"""Tests of the lossless conversion of file names."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from crlc.paths import (
+    decode_path,
+    encode_path,
+    escape_formula,
+    from_printable,
+    to_printable,
+    unescape_formula,
+)
+
+any_name = st.binary(max_size=40).map(lambda name: name.decode("utf-8", "surrogateescape"))
+
+
+@given(any_name)
+@example("back\\x41slash")
+@example("\x80 and \udc80")
+def test_path_conversions_are_lossless(name: str):
+    text = to_printable(name)
+    assert text.isprintable()
+    text.encode("utf-8")  # valid Unicode, or this raises
+    assert from_printable(text) == name
+    assert decode_path(encode_path(name)) == name
+
+
+@given(st.text())
+def test_escape_formula_is_safe_and_lossless(text: str):
+    safe = escape_formula(text)
+    assert not safe.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert unescape_formula(safe) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("plain name.jpg", "plain name.jpg"),
+        ("größe.png", "größe.png"),
+        ("a\nb", "a\\x0ab"),
+        ("a\\b", "a\\\\b"),
+        ("caf\udce9", "caf\\xe9"),
+        ("\u202ereversed", "\\u202ereversed"),
+    ],
+)
+def test_to_printable_escapes_unprintable_characters(name: str, text: str):
+    assert to_printable(name) == text

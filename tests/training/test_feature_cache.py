@@ -1,0 +1,103 @@
+"""Cache of backbone features: computed once, reused, and computed again for changed content."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from crlc.training.feature_cache import BackboneFeatures, FeatureCache, load_or_compute_features, make_feature_keys
+from crlc.training.images import select_positions
+from tests.conftest import ROOT
+from tests.fixtures.known_features import build_network, compute_expected, make_random_images
+
+
+def assert_close(features: BackboneFeatures, expected: NDArray[np.float32]) -> None:
+    """Compare features that are cached in half precision."""
+    found = torch.cat(list(features.iterate_chunks())).numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+
+def test_features_equal_the_backbone_output_and_are_computed_once(tmp_path: Path):
+    network, images = build_network(), make_random_images(200, tmp_path / "features")
+    assert_close(load_or_compute_features(network, images, "colours@1", tmp_path), compute_expected(images))
+    assert network.backbone.image_count == 200
+    network = build_network()
+    load_or_compute_features(network, images, "colours@1", tmp_path)
+    assert network.backbone.image_count == 0
+    load_or_compute_features(network, images, "colours@2", tmp_path)  # other weights
+    assert network.backbone.image_count == 200
+
+
+def test_features_are_computed_for_new_and_changed_images_only(tmp_path: Path):
+    images = make_random_images(100, tmp_path / "features")
+    load_or_compute_features(build_network(), select_positions(images, np.arange(60)), "colours", tmp_path)
+    versions = np.ones(100, np.int64)
+    versions[[3, 7]] = 2
+    network = build_network()
+    features = load_or_compute_features(network, replace(images, content_versions=versions), "colours", tmp_path)
+    assert network.backbone.image_count == 42
+    assert_close(features, compute_expected(images))
+
+
+def test_features_of_selected_images_keep_their_order(tmp_path: Path):
+    images = make_random_images(100, tmp_path / "features")
+    load_or_compute_features(build_network(), images, "colours", tmp_path)
+    network, positions = build_network(), np.array([90, 5, 61])
+    features = load_or_compute_features(network, select_positions(images, positions), "colours", tmp_path)
+    assert network.backbone.image_count == 0
+    assert_close(features, compute_expected(images)[positions])
+
+
+def test_features_of_images_without_a_feature_folder_are_cached_in_the_fallback(tmp_path: Path):
+    images = make_random_images(10)
+    load_or_compute_features(build_network(), images, "colours", tmp_path / "run")
+    assert FeatureCache(tmp_path / "run" / "colours-8").contains(make_feature_keys(images)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_features_computed_before_a_kill_are_cached(tmp_path: Path):
+    command = [sys.executable, "-m", "tests.fixtures.known_features", str(tmp_path)]
+    assert subprocess.run(command, check=False, timeout=60, cwd=ROOT).returncode == -signal.SIGKILL
+    network, images = build_network(), make_random_images(500, tmp_path)
+    features = load_or_compute_features(network, images, "colours", tmp_path)
+    assert network.backbone.image_count == 500 - 192
+    assert_close(features, compute_expected(images))
+
+
+def test_feature_cache_ignores_a_shard_without_keys(tmp_path: Path):
+    cache = FeatureCache(tmp_path)
+    cache.add(np.array([5, 9]), np.ones((2, 3), np.float16))
+    (tmp_path / "000002.npy").write_bytes(b"half a file")
+    reopened = FeatureCache(tmp_path)
+    assert reopened.contains(np.array([5, 6, 9])).tolist() == [True, False, True]
+    reopened.add(np.array([6]), np.zeros((1, 3), np.float16))  # does not overwrite the incomplete shard
+    assert (tmp_path / "000002.npy").read_bytes() == b"half a file"
+    assert FeatureCache(tmp_path).read(np.array([6, 5])).tolist() == [[0, 0, 0], [1, 1, 1]]
+
+
+def test_features_raise_errors_of_reading_pixels(tmp_path: Path):
+    def fail(_: NDArray[np.int64]) -> NDArray[np.uint8]:
+        raise OSError("the disk was unplugged")
+
+    with pytest.raises(OSError, match="unplugged"):
+        load_or_compute_features(build_network(), replace(make_random_images(10), read=fail), "colours", tmp_path)
+
+
+def test_features_report_progress_after_each_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("crlc.progress._REPORT_SECONDS", 0.0)
+    done: list[int] = []
+    images = make_random_images(200, tmp_path)
+    load_or_compute_features(
+        build_network(), images, "colours", tmp_path, report=lambda progress: done.append(progress.done)
+    )
+    assert done == [64, 128, 192, 200, 200]

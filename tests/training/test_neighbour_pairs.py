@@ -1,0 +1,32 @@
+"""Neighbour pairs of the second stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crlc.training.neighbour_pairs import compute_neighbour_purity, find_neighbours
+
+NEIGHBOURS = np.array([[1, 2], [0, 2], [3, 0], [2, 1]])
+
+
+@pytest.mark.parametrize(
+    ("classes", "purity"),
+    [([0, 0, 1, 1], 0.5), ([0, 0, 1, -1], 0.4), ([-1, -1, -1, -1], None)],  # 0.4: of five pairs with known classes
+)
+def test_neighbour_purity_counts_pairs_with_known_classes(classes: list[int], purity: float | None):
+    assert compute_neighbour_purity(NEIGHBOURS, np.array(classes)) == purity
+
+
+def test_neighbour_purity_is_none_without_classes():
+    assert compute_neighbour_purity(NEIGHBOURS, None) is None
+
+
+def test_find_neighbours_writes_the_nearest_by_cosine_similarity(tmp_path: Path):
+    angles = np.array([0.0, 0.1, 0.3, 2.0])
+    features = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * [[1], [5], [2], [3]]
+    found = find_neighbours(features.astype(np.float32), 10, tmp_path / "neighbours.npy")
+    assert found.tolist() == [[1, 2, 3], [0, 2, 3], [1, 0, 3], [2, 1, 0]]  # only three others
+    np.testing.assert_array_equal(np.load(tmp_path / "neighbours.npy"), found)

@@ -1,0 +1,78 @@
+"""Presets: the paper's values, and the lengths of the presets that adapt to data and computer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from crlc.errors import UsageError
+from crlc.training.optimizer import compute_learning_rate
+from crlc.training.presets import IMAGENET_SUBSETS, PAPER_PRESETS, PRESET_NAMES, PresetContext, build_preset
+from crlc.training.settings import TrainSettings
+from crlc.training.stages import plan_stages
+
+DIGITS = PresetContext(images=1797, image_size=16, has_glyphs=True, has_gpu=False)
+
+
+def assert_values(settings: TrainSettings, **expected: object) -> None:
+    values = settings.as_dict()
+    assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", PRESET_NAMES)
+def test_preset_can_be_built(name: str):
+    weights = "moco.pth" if name in IMAGENET_SUBSETS else ""
+    assert build_preset(name, replace(DIGITS, weights=weights)).stages.epochs >= 1
+
+
+def test_preset_error_offers_the_nearest_name():
+    with pytest.raises(UsageError, match="balanced"):
+        build_preset("balance", DIGITS)
+
+
+def test_paper_presets_end_to_end():
+    assert_values(
+        PAPER_PRESETS["paper-cifar10"],
+        epochs=2000, batch_size=512, backbone="resnet34", optimizer="sgd", learning_rate=0.1, schedule="constant",
+        momentum=0.9, weight_decay=5e-4, entropy_weight=1.0, feature_weight=10.0, temperature=0.1, smoothing=0.01,
+        subheads=10, critic="log-dot", bank_momentum=0.5, bank_negatives=4096,
+    )  # fmt: skip
+    assert PAPER_PRESETS["paper-cifar20"].model.clusters == 20
+    assert PAPER_PRESETS["paper-imagenet-dogs"].model.clusters == 15
+    assert_values(build_preset("paper-c-head-only", DIGITS), feature_weight=0.0, image_size=16)  # size of the images
+    assert_values(build_preset("paper-memory-bank", DIGITS), implementation="memory-bank")
+
+
+def test_paper_presets_two_stage():
+    cifar = PAPER_PRESETS["paper-two-stage-cifar10"]
+    assert_values(
+        cifar,
+        backbone="resnet18", pretrain_epochs=500, epochs=200, neighbours=50, pretrain_learning_rate=0.4,
+        learning_rate=1e-4, weight_decay=1e-4,
+    )  # fmt: skip
+    first, second = plan_stages(cifar)
+    assert_values(first.settings, optimizer="sgd", schedule="cosine", clustering_weight=0.0)
+    assert_values(second.settings, optimizer="adamw", pairs="neighbours", feature_weight=0.0)
+
+
+def test_paper_presets_of_imagenet_subsets_need_weights():
+    with pytest.raises(UsageError, match="paper-imagenet50") as error:
+        build_preset("paper-imagenet50", DIGITS)
+    assert "weights" in str(error.value)
+    assert_values(
+        build_preset("paper-imagenet50", replace(DIGITS, weights="moco.pth")),
+        clusters=50, backbone="resnet50", frozen=True, pca_components=0, optimizer="sgd", learning_rate=5.0,
+        epochs=200, weight_decay=0.0,
+    )  # fmt: skip
+
+
+def test_paper_presets_semi():
+    semi = PAPER_PRESETS["paper-semi-cifar10"]
+    assert_values(semi, entropy_weight=1.0, feature_weight=5.0, label_weight=1.0, labelled_batch_size=64)
+    assert compute_learning_rate(semi, 2000 * 97, 97) == pytest.approx(0.001)
+
+
+def test_quick_preset_has_at_most_60_epochs_and_fewer_with_more_images():
+    assert build_preset("quick", DIGITS).stages.epochs == 60
+    assert build_preset("quick", replace(DIGITS, images=100_000)).stages.epochs < 10

@@ -1,0 +1,142 @@
+"""Runs of several stages: two-stage from scratch, frozen backbones, fine-tuning, and runs from a parent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from crlc.annotations.label_set import LabelSet
+from crlc.model import build_backbone
+from crlc.runs.state import RunState
+from crlc.training.feature_cache import FeatureCache, make_feature_keys
+from crlc.training.images import TrainingImages, select_positions
+from crlc.training.model_file import load_run_model
+from crlc.training.run_logger import ProgressListener
+from crlc.training.semi import build_initial_weights, build_semi_settings, make_label_targets, match_names_to_outputs
+from crlc.training.settings import TrainSettings
+from crlc.training.trainer import OptionalInputs
+from tests.fixtures.training_runs import (
+    CPU,
+    FROZEN,
+    MEMORY_BANK,
+    TINY,
+    TWO_STAGE,
+    create_trainer,
+    make_colour_images,
+    make_shape_images,
+    read_records,
+    train,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def test_two_stage_run_finds_the_classes(tmp_path: Path):
+    trainer = train(tmp_path / "run", TWO_STAGE.replace(pretrain_epochs=30, epochs=20))
+    records = read_records(tmp_path / "run")
+    starts = [record for record in records if record["kind"] == "stage"]
+    assert [record["stage"] for record in starts] == ["representation", "clusters"]
+    assert starts[1]["neighbour_purity"] > 0.9
+    first = [record for record in records if record["kind"] == "epoch" and record["stage"] == "representation"]
+    assert all(record["cluster_information"] is None for record in first)
+    assert trainer.logger.latest_metrics["acc"] > 0.9
+
+
+def test_representation_stage_does_not_change_the_c_head(tmp_path: Path):
+    settings = TWO_STAGE.replace(weight_decay=0.5, pretrain_optimizer="sgd", pretrain_learning_rate=0.1)
+    trainer = create_trainer(tmp_path, settings)
+    before = {name: value.clone() for name, value in trainer.network.c_head.state_dict().items()}
+    for _ in range(6):
+        trainer.train_step()
+    assert all((value == before[name]).all() for name, value in trainer.network.c_head.state_dict().items())
+    for _ in range(6):
+        trainer.train_step()
+    assert not all((value == before[name]).all() for name, value in trainer.network.c_head.state_dict().items())
+
+
+def test_frozen_run_saves_no_backbone_and_its_model_assigns_images(tmp_path: Path):
+    images = make_colour_images()
+    trainer = train(tmp_path / "run", FROZEN.replace(epochs=40), images)
+    assert trainer.logger.latest_metrics["acc"] > 0.9
+    state = torch.load(trainer.folder.checkpoint_file, weights_only=True)
+    assert not any(name.startswith("backbone.") for name in state["network"])
+    assert not list((tmp_path / "run").glob("vectors-*"))  # the cached vectors are deleted after training
+    result = trainer.folder.open_result()[0]
+    model = load_run_model(trainer.folder, CPU.device)
+    with torch.no_grad():
+        output = model.network(images.load_batch(np.arange(len(images)), CPU.device))
+    np.testing.assert_array_equal(output.q[model.subhead].argmax(dim=1), result["cluster"])
+    np.testing.assert_allclose(output.z, result["z"], atol=0.02)  # features are cached in half precision
+
+
+def test_backbone_changes_only_in_fine_tuning(tmp_path: Path):
+    original = build_backbone("default", 32).module.state_dict()
+    frozen = train(tmp_path / "frozen", FROZEN, make_colour_images()).network.backbone.state_dict()
+    assert all((frozen[name] == weights).all() for name, weights in original.items())
+    trainer = train(tmp_path / "tuned", FROZEN.replace(finetune_epochs=1, augment="none"), make_colour_images())
+    tuned = trainer.network.backbone.state_dict()
+    assert not all((tuned[name] == weights).all() for name, weights in original.items())
+    state = torch.load(trainer.folder.checkpoint_file, weights_only=True)
+    assert any(name.startswith("backbone.") for name in state["network"])
+    network = load_run_model(trainer.folder, CPU.device).network
+    assert all((network.backbone.state_dict()[name] == weights).all() for name, weights in tuned.items())
+
+
+@pytest.mark.parametrize(
+    ("settings", "images"), [(TINY, make_shape_images()), (FROZEN, make_colour_images())], ids=["scratch", "frozen"]
+)
+def test_evaluation_uses_the_evaluation_images_instead_of_the_training_images(
+    tmp_path: Path, settings: TrainSettings, images: TrainingImages
+):
+    # All classes of the training images are wrong: accuracy can only come from the evaluation images.
+    wrong = replace(images, classes=np.zeros(len(images), np.int64))
+    optional = OptionalInputs(evaluation_images=images)
+    trainer = create_trainer(tmp_path, settings.replace(epochs=40), wrong, optional_inputs=optional)
+    trainer.run()
+    assert trainer.logger.latest_metrics["acc"] > 0.9
+    assert trainer.logger.latest_metrics["nmi"] > 0.7
+
+
+@pytest.mark.parametrize("parent", ["frozen", "fine-tuned", "two-stage", "memory-bank"])
+def test_semi_run_can_start_from_every_kind_of_parent(tmp_path: Path, parent: str):
+    settings, images = {
+        "frozen": (FROZEN.replace(epochs=1), make_colour_images()),
+        "fine-tuned": (FROZEN.replace(epochs=1, finetune_epochs=1, augment="none"), make_colour_images()),
+        "two-stage": (TWO_STAGE.replace(pretrain_epochs=1, epochs=1), make_shape_images()),
+        "memory-bank": (MEMORY_BANK.replace(epochs=1, bank_negatives=16), make_shape_images()),
+    }[parent]
+    trainer = train(tmp_path / "parent", settings, images)
+    result, metadata = trainer.folder.open_result()
+    remaining = np.arange(3, len(images))  # the first three images were excluded after the parent run
+    labelled, names = np.array([0, 1, 2]), ["a", "b", "a"]
+    named = match_names_to_outputs(
+        result["q"][remaining], result["by_subhead"][remaining], metadata["subhead"], labelled, names
+    )
+    weights = build_initial_weights(trainer.network.export_learned_state(), named, seed=0)
+    labels = LabelSet.from_mapping(dict(zip(images.ids[remaining][labelled].tolist(), names, strict=True)))
+    child = create_trainer(
+        tmp_path / "child",
+        build_semi_settings(settings, named.clusters, len(remaining)).replace(epochs=1),
+        select_positions(images, remaining),
+        optional_inputs=OptionalInputs(
+            labels=make_label_targets(labels, images.ids[remaining], named), initial_weights=weights
+        ),
+    )
+    assert child.run() is RunState.FINISHED
+    assert child.folder.open_result()[0]["q"].shape == (len(remaining), named.clusters)
+
+
+def test_features_computed_before_a_stop_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("crlc.progress._REPORT_SECONDS", 0.0)
+    images = replace(make_colour_images(96), feature_folder=tmp_path / "features")
+    listener = ProgressListener(on_preparation=lambda _: trainer.request_stop())
+    trainer = create_trainer(tmp_path / "run", FROZEN, images, listener)
+    assert trainer.run() is RunState.STOPPED
+    assert trainer.folder.read_status().state is RunState.STOPPED
+    (cache,) = (path for path in (tmp_path / "features").iterdir() if path.is_dir())  # beside its lock
+    assert FeatureCache(cache).contains(make_feature_keys(images)).sum() == 64  # one batch
+    assert train(tmp_path / "run", FROZEN, images).folder.read_status().state is RunState.FINISHED
