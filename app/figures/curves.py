@@ -8,6 +8,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY
+
 _HEIGHT_PIXELS = 250
 _LOSS_TERMS = {
     "loss": ("Total", "#8C8C8C"),
@@ -17,7 +19,12 @@ _LOSS_TERMS = {
     "penalty": ("Penalty", "#CC79A7"),
     "labels": ("Labels", "#D55E00"),
 }
-_CLASS_METRICS = {"acc": ("ACC", "#0072B2"), "nmi": ("NMI", "#D55E00"), "ari": ("ARI", "#009E73")}
+_CLASS_METRICS = {
+    CLASSIFICATION_ACCURACY: ("Accuracy", "#CC79A7"),
+    "acc": ("ACC", "#0072B2"),
+    "nmi": ("NMI", "#D55E00"),
+    "ari": ("ARI", "#009E73"),
+}
 _INFORMATION_CURVES = {
     "cluster_information": ("Cluster information", "#0072B2"),
     "cluster_information_mean": ("Mean of subheads", "#56B4E9"),

@@ -14,6 +14,7 @@ from crlc.errors import CrlcError
 from crlc.formatting import format_duration
 from crlc.runs.folder import RunFolder
 from crlc.services.run_summary import summarize_run
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -21,6 +22,7 @@ METRIC_TITLES = {
     "cluster_information": "Cluster information",
     "loss": "Loss (nats)",
     "acc": "ACC",
+    CLASSIFICATION_ACCURACY: "Accuracy (runs with labels)",
     "nmi": "NMI",
     "ari": "ARI",
     "largest_share": "Largest cluster",
@@ -109,10 +111,10 @@ COLUMNS = {
     ),
     "Clusters": Column("Number of clusters.", "%d", 70),
     "Epochs": Column("Finished epochs, and the planned number of epochs.", width=80),
-    "ACC": Column(
-        "Clustering accuracy: percentage of images in the cluster matched to their ground-truth class. Empty without "
-        "classes.",
-        "percent", 70,
+    "Accuracy": Column(
+        "Percentage of images in the cluster matched to their ground-truth class (ACC). For runs with labels: "
+        "percentage of images without a label whose cluster has the name of their class. Empty without classes.",
+        "percent", 80,
     ),
     "NMI": Column(
         "Normalised mutual information of clusters and classes: 0 = independent, 1 = identical.", "%.3f", 65
@@ -152,7 +154,7 @@ def build_rows(runs: RunStore, entries: Sequence[RunEntry]) -> list[dict[str, An
                 "State": summary.state,
                 "Clusters": entry.settings["clusters"],
                 "Epochs": f"{summary.epoch:,} of {summary.epochs:,}",
-                "ACC": summary.metrics["acc"],
+                "Accuracy": summary.accuracy,
                 "NMI": summary.metrics["nmi"],
                 "ARI": summary.metrics["ari"],
                 "Information": summary.metrics["cluster_information"],

@@ -39,13 +39,13 @@ def run_runs(_: argparse.Namespace, workspace: Workspace, output: Output) -> int
             summary.run,
             summary.state,
             f"{summary.epoch}/{summary.epochs}",
-            _format_metric(summary.metrics["acc"], ".1%"),
+            _format_metric(summary.accuracy, ".1%"),
             _format_metric(summary.metrics["cluster_information"], ".3f"),
         ]
         for summary in summaries
     ]
     if rows:
-        lines = format_table(("run", "state", "epoch", "acc", "information"), rows)
+        lines = format_table(("run", "state", "epoch", "accuracy", "information"), rows)
     else:
         lines = ["No runs yet. To train one, run: crlc train digits"]
     lines += [f"{summary.run}: {summary.message}" for summary in summaries if summary.state == DAMAGED]
@@ -82,9 +82,10 @@ def format_metrics(summary: RunSummary) -> list[str]:
         f"largest cluster {metrics['largest_share']:.0%} of the images."
     ]
     if metrics["acc"] is not None:
-        lines.append(
-            f"Against the ground truth: {accuracy}, NMI {metrics['nmi']:.3f}, ARI {metrics['ari']:.3f}."
-        )
+        accuracy = f"ACC {metrics['acc']:.1%}"
+        if metrics["classification_accuracy"] is not None:
+            accuracy = f"classification accuracy {metrics['classification_accuracy']:.1%} without labelled images"
+        lines.append(f"Against the ground truth: {accuracy}, NMI {metrics['nmi']:.3f}, ARI {metrics['ari']:.3f}.")
     return [*lines, *(_format_warning(warning) for warning in summary.warnings)]
 
 

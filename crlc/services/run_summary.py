@@ -7,8 +7,17 @@ from typing import Any
 
 from crlc.errors import CrlcError
 from crlc.runs.folder import RunFolder
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
-METRICS = ("acc", "nmi", "ari", "cluster_information", "clusters_found", "largest_share")
+METRICS = (
+    "acc",
+    "nmi",
+    "ari",
+    CLASSIFICATION_ACCURACY,
+    "cluster_information",
+    "clusters_found",
+    "largest_share",
+)
 DAMAGED = "damaged"
 """State of a summary whose run has unreadable files."""
 
@@ -37,6 +46,13 @@ class RunSummary:
 
     images_per_second: float | None = None
     peak_memory_mb: float | None = None
+
+    @property
+    def accuracy(self) -> float | None:
+        """Classification accuracy of a run with labels, ACC of other runs; `None` without ground-truth classes."""
+        by_name: float | None = self.metrics[CLASSIFICATION_ACCURACY]
+        by_matching: float | None = self.metrics["acc"]
+        return by_matching if by_name is None else by_name
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `train --json`, `runs --json` and `show --json`."""

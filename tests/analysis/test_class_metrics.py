@@ -9,6 +9,7 @@ from crlc.analysis.class_metrics import (
     build_class_report,
     compute_accuracy,
     compute_agreement,
+    compute_classification_accuracy,
     compute_contingency,
     compute_mean_nmi,
     match_clusters,

@@ -122,7 +122,11 @@ def test_train_semi_with_labels_from_csv_names_the_clusters(crlc, small_set: Pat
     clusters = np.array(child.open_result()[0]["cluster"])
     names = np.array([description["names"].get(str(cluster), "") for cluster in clusters])
     expected = np.array(["bars", "columns"])[np.arange(200) % 2]
-    assert (names == expected)[8:].mean() > 0.9
+    accuracy = (names == expected)[8:].mean()
+    assert accuracy > 0.9
+    assert outcome.json["metrics"]["classification_accuracy"] == pytest.approx(accuracy)
+    shown = crlc("show", child.id).out
+    assert f"accuracy {accuracy:.1%}" in shown
     assert compute_accuracy(clusters, np.arange(200) % 2) > 0.9
 
 

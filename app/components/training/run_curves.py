@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.figures.curves import Record, plot_class_metrics, plot_cluster_information, plot_cluster_sizes, plot_loss
 from app.view_models.training_progress import TrainingProgressView, summarize_sizes
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
 _BARE = {"displayModeBar": False}
 _METRIC_COLUMNS = 5
@@ -18,7 +19,8 @@ _HELP = {
     "Agreement: mean NMI between the clusters of the subheads, 0 to 1. Neither needs ground-truth classes.",
     "Sizes": "Images in each cluster of the newest result. The dotted line marks equal sizes.",
     "Classes": "Comparison with the ground-truth classes, which training never uses. ACC: fraction of images in the "
-    "cluster matched to their class. NMI and ARI: agreement of clusters and classes.",
+    "cluster matched to their class. Accuracy (runs with labels): fraction of images without a label whose cluster has "
+    "the name of their class. NMI and ARI: agreement of clusters and classes.",
 }
 
 
@@ -40,7 +42,9 @@ def show_numbers(view: TrainingProgressView, sizes: Sequence[int]) -> None:
         ),
         ("Largest cluster", largest, "Fraction of the images that are in the largest cluster."),
     ]
-    if latest.get("acc") is not None:
+    if latest.get(CLASSIFICATION_ACCURACY) is not None:
+        cells.append(("Accuracy", _format_value(latest[CLASSIFICATION_ACCURACY], "{:.1%}"), _HELP["Classes"]))
+    elif latest.get("acc") is not None:
         cells.append(("ACC", _format_value(latest["acc"], "{:.1%}"), _HELP["Classes"]))
     for column, (label, value, text) in zip(
         st.columns(_METRIC_COLUMNS), cells, strict=False

@@ -30,7 +30,7 @@ def test_run_table_has_state_and_metrics(trained: Workspace):
     lines = list_runs(trained)[::-1]
     rows = build_rows(RunStore(trained), lines)
     last = list(RunStore(trained).open(lines[0].id).metrics_log.read())[-1]
-    assert (rows[0]["State"], rows[0]["Epochs"], rows[0]["ACC"]) == ("finished", "2 of 2", last["acc"])
+    assert (rows[0]["State"], rows[0]["Epochs"], rows[0]["Accuracy"]) == ("finished", "2 of 2", last["acc"])
     assert rows[0]["Time"].endswith(" s")
     assert list(rows[0]) == [name for name in COLUMNS if name != "Dataset"]  # every column has a help text
     two_sets = [lines[0], replace(lines[1], dataset="other")]

@@ -15,8 +15,10 @@ from playwright.sync_api import Page, expect
 
 from app.view_models.image_selection import normalize_coordinates
 from crlc.analysis.maps.settings import MapSettings
+from crlc.annotations.store import AnnotationStore
 from crlc.data.image_lookup import read_paths
 from crlc.services.analyse_run import RunAnalysis
+from crlc.services.check_labels import check_labels
 from crlc.services.maps import load_map
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
@@ -255,12 +257,15 @@ def improve(page: Page, workspace: Workspace, parent: str, given: dict[int, str]
     assert RunStore(workspace).open(child).read_metadata()["parent"] == parent
     before, after = RunAnalysis.open(workspace, parent), RunAnalysis.open(workspace, child)
     moved = int((before.clusters != after.clusters).sum())
-    clusters = dict(zip(after.ids.tolist(), after.clusters.tolist(), strict=True))
-    matched = sum(after.names.get(clusters[image]) == name for image, name in given.items())
+    report = check_labels(before, AnnotationStore(workspace.open_dataset("shapes")).load_usable_labels())
+    assert report.labels == len(given)
     numbers = page.get_by_test_id("stMetric")
     expect(numbers.nth(0)).to_contain_text(f"{moved} image")
     expect(numbers.nth(1)).to_contain_text(f"{1 - moved / len(after.ids):.1%}")
-    expect(numbers.nth(2)).to_contain_text(f"{matched} of {LABELS}")
+    expect(numbers.nth(2)).to_contain_text(f"{report.correct} of {LABELS}")
+    expect(numbers.nth(3)).to_contain_text(f"{report.correct_before} of {LABELS}")
+    clusters = dict(zip(after.ids.tolist(), after.clusters.tolist(), strict=True))
+    assert [image for image, name in given.items() if after.names.get(clusters[image]) != name] == []
     expect_no_exception(page)
     button(page, "use-child").click()
     page.wait_for_url(f"**/label?dataset=shapes&run={child}")
