@@ -46,20 +46,18 @@ def show_navigation() -> st.Page:
 
 
 def get_page(name: str) -> PageEntry:
-    """Return the page with this name."""
-    return next(entry for entry in PAGES if entry.name == name)
+    """Return the page with this name.
 
-
-def has_page(name: str) -> bool:
-    """Return whether there is a page with this name."""
-    return any(entry.name == name for entry in PAGES)
+    Raises:
+        KeyError: there is no such page.
+    """
+    return {entry.name: entry for entry in PAGES}[name]
 
 
 def link_to(name: str, label: str, help: str | None = None) -> None:
-    """Show a link to a page; nothing if there is no such page."""
-    for entry in PAGES:
-        if entry.name == name:
-            st.page_link(_build_page(entry), label=label, icon=f":material/{entry.icon}:", help=help)
+    """Show a link to a page."""
+    entry = get_page(name)
+    st.page_link(_build_page(entry), label=label, icon=f":material/{entry.icon}:", help=help)
 
 
 def go_to(name: str) -> None:

@@ -115,6 +115,12 @@ def test_file_is_short_and_has_a_specific_name(file: Path):
     assert file.name not in ("utils.py", "helpers.py", "common.py")
 
 
+def test_only_app_state_uses_the_session_state():
+    pattern = re.compile(r"\bst\.(session_state|query_params)\b")
+    users = {file.parent for file in SOURCES if pattern.search(file.read_text(encoding="utf-8"))}
+    assert users == {ROOT / "app" / "state"}
+
+
 def test_doctor_checks_all_requirements():
     from crlc.cli.doctor import PACKAGES
 

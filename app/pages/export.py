@@ -16,14 +16,14 @@ from app.components.common.download import show_download
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_done, show_error
-from app.navigation import has_page, link_to
+from app.navigation import link_to
 from app.server.routes.exports import build_export_url
 from app.state.current import open_current_dataset, open_current_run
 from app.state.notices import is_started_here, record_started_task
 from app.state.selection import get_selection
 from app.state.widgets import restore_widget_value
 from app.urls import build_labels_url
-from app.view_models.export_form import LINK_TITLES, open_exporter, preview_dataset_labels, preview_export
+from app.view_models.export_previews import LINK_TITLES, open_exporter, preview_dataset_labels, preview_export
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.html_map import MAX_THUMBNAILS
@@ -69,22 +69,22 @@ def render() -> None:
         return
     formats, rest = st.columns([2, 5], gap="medium")
     with formats:
-        form = _show_formats()
+        export_format = _show_formats()
     with rest:
         try:
-            options = _show_options(exporter, form)
-            if form.is_folder:
-                _show_folder_form(exporter, form)
+            options = _show_options(exporter, export_format)
+            if export_format.is_folder:
+                _show_folder_form(exporter, export_format)
             else:
-                name = exporter.default_file_name(form)
-                show_download(build_export_url(run, form, options), name, key=f"download-{form.key}")
+                name = exporter.build_default_file_name(export_format)
+                show_download(build_export_url(run, export_format, options), name, key=f"download-{export_format.key}")
                 with st.expander(
                     "Save on this computer instead",
-                    key=f"save-here-{form.key}",
-                    expanded=_has_export_task(exporter, form),
+                    key=f"save-here-{export_format.key}",
+                    expanded=_has_export_task(exporter, export_format),
                 ):
-                    _show_file_form(exporter, form, options)
-            _show_preview(exporter, form, options)
+                    _show_file_form(exporter, export_format, options)
+            _show_preview(exporter, export_format, options)
         except CrlcError as error:
             show_error(str(error))
 
@@ -124,13 +124,13 @@ def _show_formats() -> ExportFormat:
         list(FORMATS),
         key="export-format",
         format_func=lambda key: FORMATS[key].title,
-        captions=[form.purpose for form in FORMATS.values()],
+        captions=[entry.purpose for entry in FORMATS.values()],
     )
     return FORMATS[chosen]
 
 
-def _show_options(exporter: Exporter, form: ExportFormat) -> ExportOptions:
-    if not form.has_coordinates:
+def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOptions:
+    if not export_format.has_coordinates:
         return ExportOptions()
     method, excluded = None, True
     map_box, excluded_box = st.columns(2, vertical_alignment="bottom")
@@ -143,11 +143,11 @@ def _show_options(exporter: Exporter, form: ExportFormat) -> ExportOptions:
             key="export-map",
             format_func=lambda name: MAP_METHODS.get(name, "Current map"),
             help="Sets the map whose coordinates are in the columns map_x and map_y."
-            if form.is_table
+            if export_format.is_table
             else "Sets the map that the file shows.",
         )
         method = None if chosen == _CURRENT_MAP else chosen
-    if form.is_table:
+    if export_format.is_table:
         with excluded_box:
             excluded = not st.toggle(
                 "Omit excluded images",
@@ -156,7 +156,7 @@ def _show_options(exporter: Exporter, form: ExportFormat) -> ExportOptions:
             )
     options = ExportOptions(method, excluded)
     if not exporter.has_map(method):
-        if method is None and form.is_table:
+        if method is None and export_format.is_table:
             show_caption("This run has no map yet: coordinates will be empty.")
         else:
             show_caption("This map is computed first. It takes seconds to minutes.")
@@ -166,23 +166,23 @@ def _show_options(exporter: Exporter, form: ExportFormat) -> ExportOptions:
 # ---- saving on this computer
 
 
-def _show_file_form(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> None:
-    name = exporter.default_file_name(form)
-    with st.form(f"save-{form.key}", border=False):
+def _show_file_form(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> None:
+    name = exporter.build_default_file_name(export_format)
+    with st.form(f"save-{export_format.key}", border=False):
         box, button = st.columns([4, 1.2], vertical_alignment="bottom")
         text = box.text_input(
             "Destination",
-            key=f"export-destination-{form.key}",
+            key=f"export-destination-{export_format.key}",
             placeholder=f"e.g. {os.path.join(os.path.expanduser('~'), name)}",
             help="Folder or file on the computer that runs the app. Existing files are not overwritten.",
         )
-        is_submitted = button.form_submit_button("Save file", width="stretch", key=f"export-save-{form.key}")
+        is_submitted = button.form_submit_button("Save file", width="stretch", key=f"export-save-{export_format.key}")
     if is_submitted:
-        _start_export(exporter, form, lambda: resolve_destination(text, name, form), options)
-    _show_export_task(exporter, form)
+        _start_export(exporter, export_format, lambda: resolve_destination(text, name, export_format), options)
+    _show_export_task(exporter, export_format)
 
 
-def _show_folder_form(exporter: Exporter, form: ExportFormat) -> None:
+def _show_folder_form(exporter: Exporter, export_format: ExportFormat) -> None:
     restore_widget_value("export-links", "absolute", list(LINK_TITLES))
     kind = st.segmented_control(
         "Folder contents",
@@ -206,83 +206,84 @@ def _show_folder_form(exporter: Exporter, form: ExportFormat) -> None:
         )
     if is_submitted:
         options = ExportOptions(links=kind or "absolute")
-        _start_export(exporter, form, lambda: resolve_destination(text, "", form), options)
-    _show_export_task(exporter, form)
+        _start_export(exporter, export_format, lambda: resolve_destination(text, "", export_format), options)
+    _show_export_task(exporter, export_format)
 
 
 def _start_export(
-    exporter: Exporter, form: ExportFormat, get_destination: Callable[[], Path], options: ExportOptions
+    exporter: Exporter, export_format: ExportFormat, get_destination: Callable[[], Path], options: ExportOptions
 ) -> None:
-    dismiss_task(_build_task_key(exporter, form))
+    dismiss_task(_build_task_key(exporter, export_format))
     try:
         destination = get_destination()
     except CrlcError as error:
         show_error(str(error))
         return
     start_task(
-        _build_task_key(exporter, form), f"Writing {form.title}", partial(_write, exporter, form, destination, options)
+        _build_task_key(exporter, export_format),
+        f"Writing {export_format.title}",
+        partial(_write, exporter, export_format, destination, options),
     )
-    record_started_task(_build_task_key(exporter, form))
+    record_started_task(_build_task_key(exporter, export_format))
 
 
 def _write(
-    exporter: Exporter, form: ExportFormat, destination: Path, options: ExportOptions, task: BackgroundTask
+    exporter: Exporter, export_format: ExportFormat, destination: Path, options: ExportOptions, task: BackgroundTask
 ) -> None:
-    task.result = exporter.write(form, destination, options, task.report).text
+    task.result = exporter.write(export_format, destination, options, task.report).text
 
 
-def _show_export_task(exporter: Exporter, form: ExportFormat) -> None:
-    if not _has_export_task(exporter, form):
+def _show_export_task(exporter: Exporter, export_format: ExportFormat) -> None:
+    if not _has_export_task(exporter, export_format):
         return
-    found = get_task(_build_task_key(exporter, form))
+    found = get_task(_build_task_key(exporter, export_format))
     if found is not None and not found.is_running and isinstance(found.result, str):
         show_done(found.result)
     else:
-        show_task(_build_task_key(exporter, form))
+        show_task(_build_task_key(exporter, export_format))
 
 
-def _has_export_task(exporter: Exporter, form: ExportFormat) -> bool:
+def _has_export_task(exporter: Exporter, export_format: ExportFormat) -> bool:
     """Return whether an export is running, or has ended and was started in this session."""
-    found = get_task(_build_task_key(exporter, form))
-    return found is not None and (found.is_running or is_started_here(_build_task_key(exporter, form)))
+    found = get_task(_build_task_key(exporter, export_format))
+    return found is not None and (found.is_running or is_started_here(_build_task_key(exporter, export_format)))
 
 
-def _build_task_key(exporter: Exporter, form: ExportFormat) -> str:
-    return f"export-{exporter.run.path}-{form.key}"
+def _build_task_key(exporter: Exporter, export_format: ExportFormat) -> str:
+    return f"export-{exporter.run.path}-{export_format.key}"
 
 
 # ---- preview
 
 
-def _show_preview(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> None:
-    if form.key == "model":
+def _show_preview(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> None:
+    if export_format.key == "model":
         settings = exporter.run.read_metadata()["settings"]
         show_caption(
             f"{settings['clusters']:,} clusters with their names · backbone {settings['backbone']} · "
             f"{settings['image_size']} px images. Safe to open: contains no executable code."
         )
         return
-    found = preview_export(exporter, form, options)
+    found = preview_export(exporter, export_format, options)
     if found is None:
         return
-    if form.key == "html":
+    if export_format.key == "html":
         thumbnails = (
             "with thumbnails" if found.count <= MAX_THUMBNAILS else "without thumbnails, because there are many"
         )
         show_caption(f"{format_count(found.count, 'point')}, {thumbnails}. Opens in any browser, also offline.")
         return
-    if form.key == "labels" and not found.count:
+    if export_format.key == "labels" and not found.count:
         st.info("This dataset has no labels yet.")
-        if has_page("label"):
-            link_to("label", "Go to Label")
+        link_to("label", "Go to Label")
         return
-    _show_table(form, found)
-    if form.key == "labels" and has_page("label"):
+    _show_table(export_format, found)
+    if export_format.key == "labels":
         link_to("label", "Import labels from a CSV file on the Label page")
 
 
-def _show_table(form: ExportFormat, found: ExportPreview) -> None:
-    unit = {"folders": "folder", "labels": "label"}.get(form.key, "row")
+def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:
+    unit = {"folders": "folder", "labels": "label"}.get(export_format.key, "row")
     total = format_count(found.count, unit)
     shown = total if found.count <= len(found.rows) else f"First {len(found.rows):,} of {total}"
     show_caption(" ".join([f"{shown}.", *found.remarks]))
@@ -292,16 +293,16 @@ def _show_table(form: ExportFormat, found: ExportPreview) -> None:
             for row in found.rows
         ],
         hide_index=True,
-        key=f"preview-{form.key}",
+        key=f"preview-{export_format.key}",
         height="content" if len(found.rows) <= DEFAULT_PREVIEW_ROWS else _TABLE_HEIGHT_PIXELS,
-        column_config=_build_columns(form),
+        column_config=_build_columns(export_format),
     )
 
 
-def _build_columns(form: ExportFormat) -> dict[str, Any]:
+def _build_columns(export_format: ExportFormat) -> dict[str, Any]:
     """Return the help of each column; numbers are rounded on the page and exact in the file."""
     helps = COLUMNS | (
-        {"images": "Number of images in the folder.", "name": "Name of the cluster."} if form.is_folder else {}
+        {"images": "Number of images in the folder.", "name": "Name of the cluster."} if export_format.is_folder else {}
     )
     return {
         name: st.column_config.NumberColumn(name, format="%.3f", help=f"{text} Rounded here, exact in the file.")

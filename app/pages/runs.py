@@ -12,7 +12,7 @@ from app.components.common.heading import show_heading
 from app.components.common.safe_text import show_caption, show_error
 from app.components.runs.comparison import show_comparison
 from app.figures.curves import extract_curve, plot_runs
-from app.navigation import go_to, has_page, link_to
+from app.navigation import go_to, link_to
 from app.state import runs as state
 from app.state.selection import get_selection, request_selection
 from app.view_models.run_table import (
@@ -106,9 +106,8 @@ def _show_selected(runs: RunStore, line: RunEntry) -> None:
         )
         if rename_box.button("Rename run", width="stretch", key="rename-run"):
             _run_action(lambda: runs.rename(runs.open(line.id), name))
-        target = "explore" if has_page("explore") else "train"
-        if open_box.button("Explore run" if target == "explore" else "Show training", width="stretch", key="open-run"):
-            go_to(target)
+        if open_box.button("Explore run", width="stretch", key="open-run"):
+            go_to("explore")
         with delete_box.popover("Delete", width="stretch", key="delete-run"):
             _show_delete_popover(runs, line)
         facts = [

@@ -47,43 +47,45 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
     from crlc.services.export import FORMATS, Exporter, ExportOptions, find_format
     from crlc.workspace.runs import RunStore
 
-    form = FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
-    _check_combination(options, form)
+    export_format = (
+        FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
+    )
+    _check_combination(options, export_format)
     exporter = Exporter(workspace, RunStore(workspace).open(options.run))
     links = "copy" if options.copy else "relative" if options.relative else "absolute"
     destination = options.out or options.model or options.links
     report = exporter.write(
-        form,
+        export_format,
         destination,
         ExportOptions(options.map, excluded=not options.without_excluded, links=links),
         output.progress,
     )
     content = {"run": exporter.run.id, "written": to_printable(str(destination)), **report.details}
-    output.print_result(content, [report.text, *_list_hints(options, form, report)])
+    output.print_result(content, [report.text, *_list_hints(options, export_format, report)])
     return 0
 
 
-def _check_combination(options: argparse.Namespace, form: ExportFormat) -> None:
+def _check_combination(options: argparse.Namespace, export_format: ExportFormat) -> None:
     """Check that the format uses all given options.
 
     Raises:
         UsageError: an option would have no effect.
     """
     for name in ("copy", "relative"):
-        if getattr(options, name) and not form.is_folder:
+        if getattr(options, name) and not export_format.is_folder:
             raise UsageError(f"--{name} is not allowed without --links.")
-    if options.without_excluded and not form.is_table:
+    if options.without_excluded and not export_format.is_table:
         raise UsageError("--without-excluded is only for tables: other exports never contain excluded images.")
     if options.copy and options.relative:
         raise UsageError("--copy and --relative cannot be combined: copies are not links.")
-    if options.map is not None and not form.has_coordinates:
+    if options.map is not None and not export_format.has_coordinates:
         raise UsageError("--map is not allowed without --out.")
 
 
-def _list_hints(options: argparse.Namespace, form: ExportFormat, report: ExportReport) -> list[str]:
+def _list_hints(options: argparse.Namespace, export_format: ExportFormat, report: ExportReport) -> list[str]:
     """Return hints for the user: images without a cluster, and commands to run next."""
     hints = []
-    if report.details.get("not_assigned") and not form.is_folder:
+    if report.details.get("not_assigned") and not export_format.is_folder:
         images = format_count(report.details["not_assigned"], "image")
         hints.append(f"{images} without a cluster: added or changed after the run.")
     if report.details.get("map") is False:

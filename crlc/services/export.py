@@ -123,12 +123,12 @@ class Exporter:
         return self._read_annotations(self.dataset)
 
     def write(
-        self, form: ExportFormat, path: Path, options: ExportOptions, report: ProgressCallback = no_progress
+        self, export_format: ExportFormat, path: Path, options: ExportOptions, report: ProgressCallback = no_progress
     ) -> ExportReport:
         """Write an export to a new file or folder. Nothing is overwritten; after an error, nothing is left behind.
 
         Args:
-            form: one of `FORMATS`.
+            export_format: one of `FORMATS`.
             path: path of the new file or folder; a folder may exist if it is empty.
             options: options of the format.
             report: receives progress.
@@ -137,12 +137,12 @@ class Exporter:
             UsageError: the destination cannot be used.
             CrlcError: the run has no result, or the destination cannot be written.
         """
-        if not form.is_folder:
+        if not export_format.is_folder:
             require_new_file(path)  # before a long computation; writers check again
-        return form.write(self, path, options, report)
+        return export_format.write(self, path, options, report)
 
     def preview(
-        self, form: ExportFormat, options: ExportOptions, rows: int = DEFAULT_PREVIEW_ROWS
+        self, export_format: ExportFormat, options: ExportOptions, rows: int = DEFAULT_PREVIEW_ROWS
     ) -> ExportPreview | None:
         """Return the first `rows` rows of an export, or `None` for a format without rows.
 
@@ -151,7 +151,7 @@ class Exporter:
         Raises:
             CrlcError: the run has no result.
         """
-        return None if form.preview is None else form.preview(self, options, rows)
+        return None if export_format.preview is None else export_format.preview(self, options, rows)
 
     def has_map(self, method: str | None = None) -> bool:
         """Return whether a map of the given method is stored with the run; `None` for any method.
@@ -163,9 +163,9 @@ class Exporter:
         stored = load_any_map(self.run, z) if method is None else load_run_map(self.run, z, MapSettings(method))
         return stored is not None
 
-    def default_file_name(self, form: ExportFormat) -> str:
+    def build_default_file_name(self, export_format: ExportFormat) -> str:
         """Return the file name of a download: the run id, or for labels the dataset name, with the suffix."""
-        return f"{self.dataset.name if form is FORMATS['labels'] else self.run.id}{form.suffix}"
+        return f"{self.dataset.name if export_format is FORMATS['labels'] else self.run.id}{export_format.suffix}"
 
     def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
         """Combine the result of the run with the annotations and the coordinates of a map.
@@ -216,7 +216,7 @@ class ExportFormat:
         return not self.suffix
 
 
-def resolve_destination(text: str, default_name: str, form: ExportFormat) -> Path:
+def resolve_destination(text: str, default_name: str, export_format: ExportFormat) -> Path:
     """Return the destination that a user typed: an absolute path; `~` is the home directory.
 
     If a file is exported and `text` is an existing folder, the file is called `default_name`.
@@ -232,10 +232,10 @@ def resolve_destination(text: str, default_name: str, form: ExportFormat) -> Pat
             f"{to_printable(str(path))} is a relative path.",
             advice=f"Enter an absolute path, e.g. {Path.home() / path}.",
         )
-    if not form.is_folder and path.is_dir():
+    if not export_format.is_folder and path.is_dir():
         path = path / default_name
-    if form in _BY_SUFFIX.values() and path.suffix.lower() != f".{form.key}":
-        raise UsageError(f"{to_printable(str(path))} is not allowed: the file must end in .{form.key}.")
+    if export_format in _BY_SUFFIX.values() and path.suffix.lower() != f".{export_format.key}":
+        raise UsageError(f"{to_printable(str(path))} is not allowed: the file must end in .{export_format.key}.")
     return path
 
 
@@ -245,13 +245,13 @@ def find_format(file: Path) -> ExportFormat:
     Raises:
         UsageError: no format has this suffix.
     """
-    form = _BY_SUFFIX.get(file.suffix.lower())
-    if form is None:
+    export_format = _BY_SUFFIX.get(file.suffix.lower())
+    if export_format is None:
         raise UsageError(
             f"{to_printable(str(file))} is not allowed: its suffix determines the format and must be one of "
             f"{', '.join(_BY_SUFFIX)}."
         )
-    return form
+    return export_format
 
 
 def preview_labels(
@@ -366,8 +366,8 @@ def _preview_labels(exporter: Exporter, _: ExportOptions, limit: int) -> ExportP
 
 
 FORMATS = {
-    form.key: form
-    for form in (
+    entry.key: entry
+    for entry in (
         ExportFormat(
             "csv", "CSV table", "One row per image, for spreadsheets and scripts.",
             _write_table, _preview_table, ".csv", "text/csv", has_coordinates=True, is_table=True,
@@ -394,4 +394,4 @@ FORMATS = {
         ),
     )
 }  # fmt: skip
-_BY_SUFFIX = {f".{form.key}": form for form in FORMATS.values() if form.suffix.endswith(f".{form.key}")}
+_BY_SUFFIX = {f".{entry.key}": entry for entry in FORMATS.values() if entry.suffix.endswith(f".{entry.key}")}

@@ -93,8 +93,8 @@ def test_write_never_overwrites(exporter: Exporter, tmp_path: Path):
 
 def test_resolve_destination_adds_the_default_file_name_to_a_folder(exporter: Exporter, tmp_path: Path):
     csv = FORMATS["csv"]
-    assert exporter.default_file_name(csv) == "tiny-run.csv"
-    assert exporter.default_file_name(FORMATS["labels"]) == "set-labels.csv"
+    assert exporter.build_default_file_name(csv) == "tiny-run.csv"
+    assert exporter.build_default_file_name(FORMATS["labels"]) == "set-labels.csv"
     assert resolve_destination(str(tmp_path), "tiny-run.csv", csv) == tmp_path / "tiny-run.csv"
     assert resolve_destination(f" {tmp_path}/x.CSV ", "tiny-run.csv", csv) == tmp_path / "x.CSV"
     for wrong, fact in (("", "empty"), ("a.csv", "a.csv"), (f"{tmp_path}/a.txt", r"\.csv")):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-_CLICK_SECONDS = 10.0
-"""An older click is ignored: its button was hidden meanwhile, and may stand for something else now."""
+from app.state.clicks import consume_click, remember_click
 
 
 def show_action_button(container: DeltaGenerator, label: str, *, key: str, **options: Any) -> bool:
@@ -23,16 +20,6 @@ def show_action_button(container: DeltaGenerator, label: str, *, key: str, **opt
         label: The text of the button.
         key: The key of the button.
         options: Other arguments of `st.button`.
-
     """
-    container.button(label, key=key, on_click=_remember_click, args=(key,), **options)
-    clicked_at: float | None = st.session_state.pop(_build_click_key(key), None)
-    return clicked_at is not None and time.monotonic() - clicked_at < _CLICK_SECONDS
-
-
-def _remember_click(key: str) -> None:
-    st.session_state[_build_click_key(key)] = time.monotonic()
-
-
-def _build_click_key(key: str) -> str:
-    return f"clicked-{key}"
+    container.button(label, key=key, on_click=remember_click, args=(key,), **options)
+    return consume_click(key)

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.view_models.export_form import open_exporter, open_run
+from app.view_models.export_previews import open_exporter, open_run
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.destinations import make_safe_file_name
 from crlc.runs.folder import RunFolder
@@ -32,11 +32,11 @@ def build_attachment_header(name: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def build_export_url(run: RunFolder, form: ExportFormat, options: ExportOptions) -> str:
+def build_export_url(run: RunFolder, export_format: ExportFormat, options: ExportOptions) -> str:
     """Return the URL of an export."""
     parameters = {"map": options.map or "", "excluded": "" if options.excluded else "no"}
     query = urlencode({name: value for name, value in parameters.items() if value})
-    return f"/exports/{quote(run.id, safe='')}/{form.key}" + (f"?{query}" if query else "")
+    return f"/exports/{quote(run.id, safe='')}/{export_format.key}" + (f"?{query}" if query else "")
 
 
 def serve_export(request: Request) -> Response:
@@ -46,16 +46,16 @@ def serve_export(request: Request) -> Response:
     folder = Path(tempfile.mkdtemp(prefix="crlc-export-"))
     try:
         workspace = Workspace()
-        form = FORMATS.get(request.path_params["format"])
-        if form is None or form.is_folder:
-            keys = ", ".join(form.key for form in FORMATS.values() if not form.is_folder)
+        export_format = FORMATS.get(request.path_params["format"])
+        if export_format is None or export_format.is_folder:
+            keys = ", ".join(entry.key for entry in FORMATS.values() if not entry.is_folder)
             raise NotFoundError(f"{request.path_params['format']!r} is not a file format. Choose one of: {keys}.")
         exporter = open_exporter(workspace, open_run(workspace, request.path_params["run"]))
         parameters = request.query_params
         options = ExportOptions(parameters.get("map") or None, excluded=parameters.get("excluded") != "no")
-        name = make_safe_file_name(exporter.default_file_name(form))
+        name = make_safe_file_name(exporter.build_default_file_name(export_format))
         file = folder / name
-        exporter.write(form, file, options)
+        exporter.write(export_format, file, options)
     except CrlcError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return PlainTextResponse(str(error), 404 if isinstance(error, NotFoundError) else 409, headers=_HEADERS)
@@ -63,7 +63,7 @@ def serve_export(request: Request) -> Response:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     headers = {**_HEADERS, "Content-Disposition": build_attachment_header(name)}
-    return _TemporaryFileResponse(file, media_type=form.media_type, headers=headers)
+    return _TemporaryFileResponse(file, media_type=export_format.media_type, headers=headers)
 
 
 class _TemporaryFileResponse(FileResponse):

@@ -10,7 +10,7 @@ import pytest
 
 from app.server.routes.exports import build_attachment_header, build_export_url
 from app.urls import build_labels_url
-from app.view_models.export_form import open_exporter, preview_export
+from app.view_models.export_previews import open_exporter, preview_export
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.runs.folder import RunFolder

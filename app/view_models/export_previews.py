@@ -40,7 +40,7 @@ def open_run(workspace: Workspace, run_id: str) -> RunFolder:
     return runs.open(run_id)
 
 
-def preview_export(exporter: Exporter, form: ExportFormat, options: ExportOptions) -> ExportPreview | None:
+def preview_export(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> ExportPreview | None:
     """Return the first rows of an export, cached until the result, annotations, dataset or map change.
 
     Returns:
@@ -49,7 +49,7 @@ def preview_export(exporter: Exporter, form: ExportFormat, options: ExportOption
     Raises:
         CrlcError: the run has no result.
     """
-    if form is FORMATS["labels"]:
+    if export_format is FORMATS["labels"]:
         return preview_dataset_labels(exporter.dataset)
     state = (
         read_result(exporter.run).metadata["folder"],
@@ -57,7 +57,7 @@ def preview_export(exporter: Exporter, form: ExportFormat, options: ExportOption
         exporter.dataset.version,
         exporter.has_map(options.map),
     )
-    return _preview(exporter.workspace.root, exporter.run.path, exporter.dataset, form.key, options, state)
+    return _preview(exporter.workspace.root, exporter.run.path, exporter.dataset, export_format.key, options, state)
 
 
 def preview_dataset_labels(dataset: ImageDataset) -> ExportPreview:
