@@ -17,8 +17,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from crlc.data.dataset import ImageDataset
 from crlc.progress import Progress
 from crlc.subprocesses import python_command, python_environment
+from crlc.workspace import Workspace
 
 _QUEUE_TIMEOUT_SECONDS = 20.0
 """A queued command that no page has submitted for this long does not start."""
@@ -37,6 +39,11 @@ class Command:
 
     version: str = ""
     """Identifies other inputs of the command, such as the version of a dataset."""
+
+
+def build_dataset_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> Command:
+    """Return a command whose result is valid for the current version of a dataset."""
+    return Command(workspace.root, arguments, f"{dataset.info.uid} {dataset.version}")
 
 
 class CommandState(StrEnum):

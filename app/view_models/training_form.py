@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.training.settings import TrainSettings, describe_settings
-
-SUGGESTED_CLUSTERS = "auto"
-_OPTIONS = ("epochs", "seed", "critic", "implementation", "augment", "backbone", "neighbours")
-"""Settings with their own command-line option; the others use --set."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +44,8 @@ class TrainForm:
     """Values of the training form."""
 
     dataset: str
-    clusters: int | str | None = None
-    """A number, `auto`, or `None` for the number of classes, else that of the preset."""
+    clusters: int | None = None
+    """Number of clusters; `None` for the default of `crlc train`."""
 
     preset: str = "quick"
     method: str = "auto"
@@ -65,8 +62,8 @@ class TrainForm:
         arguments += ["--method", self.method] if self.method != "auto" else []
         arguments += ["--device", self.device] if self.device != "auto" else []
         for name, value in self.changes.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            arguments += [f"--{name}", text] if name in _OPTIONS else ["--set", f"{name}={text}"]
+            text = _format_value(value)
+            arguments += [f"--{name}", text] if name in SETTINGS_WITH_OPTION else ["--set", f"{name}={text}"]
         return arguments
 
     def describe_changes(self, main_presets: Sequence[str]) -> list[str]:
@@ -92,17 +89,22 @@ def parse_assignments(text: str) -> dict[str, str]:
 
 
 def validate_changes(changes: Mapping[str, Any], base: TrainSettings | None) -> str:
-    """Return the error of changed settings; empty if they are allowed.
+    """Return the message of the error that changed settings cause; empty if they are allowed.
 
     Args:
-        changes: values by name.
-        base: the settings that are changed; `None` for the defaults.
+        changes: the changed values by name.
+        base: the settings before the changes; `None` for the defaults.
     """
     from crlc.errors import UsageError
 
-    given = [f"{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in changes.items()]
+    given = [f"{name}={_format_value(value)}" for name, value in changes.items()]
     try:
         (base or TrainSettings()).with_overrides(given)
     except UsageError as error:
         return str(error)
     return ""
+
+
+def _format_value(value: Any) -> str:
+    """Return the text of a setting on the command line."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -14,7 +14,7 @@ from crlc.cli.output import Output
 from crlc.cli.runs import format_metrics
 from crlc.errors import UsageError
 from crlc.files import write_json
-from crlc.formatting import format_duration
+from crlc.formatting import format_count, format_duration
 from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS
 from crlc.workspace import Workspace
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _LOG_LINE_SECONDS = 5.0
 _TERMINAL_LINE_CHARACTERS = 110
-_NAMED_SETTINGS = ("implementation", "critic", "augment", "epochs", "seed", "neighbours")
-"""Settings that have their own option; all others are changed with --set."""
+SETTINGS_WITH_OPTION = ("backbone", "implementation", "critic", "augment", "epochs", "seed", "neighbours")
+"""Settings that have an option of the same name, which takes a value; --set changes all others."""
 
 
 def add_train_arguments(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +169,9 @@ def _build_request(options: argparse.Namespace) -> RunRequest:
     from crlc.services.run_preparation import RunRequest
     from crlc.training.planning import TrainRequest
 
-    named = {name: getattr(options, name) for name in _NAMED_SETTINGS if getattr(options, name) is not None}
+    # The backbone also determines the method: it is not only a value.
+    names = [name for name in SETTINGS_WITH_OPTION if name != "backbone"]
+    named = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     training = TrainRequest(
         options.preset,
         options.method,
@@ -237,6 +239,7 @@ def _print_note(text: str) -> None:
 
 def _print_estimate(estimate: RunEstimate, device: str, output: Output) -> None:
     settings = estimate.settings
+    epochs = format_count(settings.stages.total_epochs, "epoch")
     content = {
         "seconds": round(estimate.seconds, 1),
         "method_reason": estimate.reason,
@@ -246,7 +249,7 @@ def _print_estimate(estimate: RunEstimate, device: str, output: Output) -> None:
         content,
         [
             f"Method: {settings.stages.method}: {estimate.reason}.",
-            f"{settings.stages.epochs} epochs of {estimate.images:,} images on {device}: "
+            f"{epochs} of {format_count(estimate.images, 'image')} on {device}: "
             f"about {format_duration(estimate.seconds)}.",
         ],
     )

@@ -142,6 +142,11 @@ class StageSettings(Validated):
     finetune_learning_rate: float = number(1e-4, 0.0, 100.0)
     """Highest learning rate of fine-tuning, which follows a cosine."""
 
+    @property
+    def total_epochs(self) -> int:
+        """Number of epochs of all stages."""
+        return self.pretrain_epochs + self.epochs + self.finetune_epochs
+
 
 @dataclass(frozen=True)
 class OptimizationSettings(Validated):

@@ -98,6 +98,13 @@ def test_settings_names_are_unique_across_groups_and_documented():
     assert set(TrainSettings().as_dict()) == set(SETTING_NAMES)
 
 
+def test_settings_total_epochs_counts_all_stages():
+    changes = {"method": "two-stage", "pairs": "neighbours", "epochs": 5}
+    pretrained = {"backbone": "default", "frozen": True, "finetune_epochs": 2}
+    assert TrainSettings().replace(**changes, pretrain_epochs=3).stages.total_epochs == 8
+    assert TrainSettings().replace(**changes, **pretrained).stages.total_epochs == 7
+
+
 def test_settings_choices_equal_the_implemented_ones():
     assert tuple(CRITICS) == CRITIC_NAMES
     assert tuple(SCRATCH_BACKBONES) == SCRATCH_NAMES

@@ -11,7 +11,7 @@ import streamlit as st
 from app.background.imports import start_import
 from app.components.common.safe_text import show_caption, show_error, show_text
 from app.components.datasets.originals import show_missing_originals
-from app.components.map.first_map import show_first_map
+from app.components.map.first_map_estimate import show_first_map_estimate
 from app.navigation import go_to
 from app.state.notices import record_started_task
 from app.state.selection import request_selection
@@ -203,7 +203,7 @@ def _show_state(workspace: Workspace, dataset: ImageDataset, summary: DatasetSum
     are_missing = show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
     is_new = not context.runs and not (dataset.folder / "exploration.json").exists()
     if summary.complete and is_new and not are_missing:
-        show_first_map(workspace, dataset, may_measure=context.may_measure)
+        show_first_map_estimate(workspace, dataset, may_measure=context.may_measure)
     _show_problems(dataset, summary)
 
 

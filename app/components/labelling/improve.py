@@ -28,7 +28,6 @@ from crlc.workspace.runs import RunStore
 
 _HEIGHT_PIXELS = 84
 _WITH_MOVES = "label-with-moves"
-_ENDED = ("done", "failed")
 
 
 def is_improving(workspace: Workspace, view: RunView) -> bool:
@@ -44,11 +43,11 @@ def is_improving(workspace: Workspace, view: RunView) -> bool:
     if any(not one.is_final for one in jobs) or not len(view.find_rows(usable.ids)):
         return False
     known = get_command_runner().get_result(_build_estimate_command(workspace, view))
-    return known is None or known.state not in _ENDED
+    return known is None or not known.is_finished
 
 
 def show_improve(workspace: Workspace, view: RunView, *, has_child: bool) -> None:
-    """Show the button with its time estimate, or the progress of the training it started."""
+    """Show the button with its time estimate, or the progress of the run that it started."""
     with st.container(height=_HEIGHT_PIXELS, border=False):
         try:
             queue = get_queue(workspace)
@@ -113,10 +112,10 @@ def _show_reason(
     )
     if result.content is not None:
         text = f"Takes about {format_duration(result.content['seconds'])}"
-    elif result.state == "failed":
+    elif result.is_finished:
         text = "Time could not be estimated"
     else:
-        text = "Starts after the current training" if busy else "Estimating time…"
+        text = "Starts after the current run" if busy else "Estimating time…"
     ready = "New run ready: see What changed · " if has_child else ""
     notes = f" · {format_count(len(given.labels.warnings), 'warning')}" if given.labels.warnings else ""
     show_caption(f"{ready}{text}{notes}")
@@ -146,7 +145,7 @@ def _show_progress(workspace: Workspace, queue: JobQueue, job: Job) -> None:
 
 
 def _show_failure(queue: JobQueue, job: Job) -> None:
-    show_error(job.error or "The training could not be started.")
+    show_error(job.error or "The training run could not be started.")
     one, two = st.columns(2)
     if show_action_button(one, "Try again", key="improve-again", width="stretch"):
         queue.retry(job.id)

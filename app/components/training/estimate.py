@@ -1,4 +1,4 @@
-"""Time estimate of a training, measured in the background, and the suggested number of clusters."""
+"""Time estimate of a training run, measured in the background, and the suggested number of clusters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.background.commands import Command, CommandResult, get_command_runner
+from app.background.commands import Command, CommandResult, build_dataset_command, get_command_runner
 from app.components.common.safe_text import show_caption, show_error
 from app.figures.curves import plot_cluster_count
 from app.state import training
@@ -23,18 +23,18 @@ MAX_IMAGES_TO_MEASURE = 20_000
 """With more images, decoding them at another size is slow: the user must request the estimate."""
 
 _POLL_SECONDS = 1.0
-_ENDED = ("done", "failed")
-_MIN_CLEARNESS = 0.75
+CLEAR_STEP = 0.75
+"""The value of `CLEAR_STEP` in `crlc.services.cluster_count`, whose import would load torch into the server."""
 
 
 def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> Command:
-    """Return the command that estimates the time of a training."""
-    return Command(workspace.root, ("train", *form.to_arguments(), "--dry-run"), _format_version(dataset))
+    """Return the command that estimates the time of a training run."""
+    return build_dataset_command(workspace, dataset, "train", *form.to_arguments(), "--dry-run")
 
 
 def build_count_command(workspace: Workspace, dataset: ImageDataset) -> Command:
     """Return the command that suggests a number of clusters."""
-    return Command(workspace.root, ("count", dataset.name), _format_version(dataset))
+    return build_dataset_command(workspace, dataset, "count", dataset.name)
 
 
 def read_planned_settings(result: CommandResult | None) -> TrainSettings | None:
@@ -57,7 +57,7 @@ def show_estimate(commands: Mapping[str, Command], *, images: int, may_measure: 
         may_measure: True to measure missing estimates now.
     """
     known = [get_command_runner().get_result(command) for command in commands.values()]
-    pending = sum(result is None or result.state not in _ENDED for result in known)
+    pending = sum(result is None or not result.is_finished for result in known)
     st.fragment(_show_estimate, run_every=_POLL_SECONDS if pending and may_measure else None)(
         commands, images, may_measure=may_measure, pending=pending
     )
@@ -70,14 +70,13 @@ def _show_estimate(commands: Mapping[str, Command], images: int, *, may_measure:
         else lambda command: get_command_runner().get_result(command) or CommandResult()
     )
     results = {preset: get_result(command) for preset, command in commands.items()}
-    if sum(result.state not in _ENDED for result in results.values()) < pending:
+    if sum(not result.is_finished for result in results.values()) < pending:
         st.rerun()  # the settings of the preset are also shown elsewhere on the page
     chosen, *others = results
     result = results[chosen]
     with st.container(height=62, border=False):
-        if result.content is not None:
-            settings = result.content["settings"]
-            epochs = settings["epochs"] + settings["pretrain_epochs"] + settings["finetune_epochs"]
+        settings = read_planned_settings(result)
+        if result.content is not None and settings is not None:
             times = [f"{one} {format_duration(found['seconds'])}" for one in others if (found := results[one].content)]
             st.markdown(
                 f"About **{format_duration(result.content['seconds'])}** on this computer"
@@ -85,10 +84,10 @@ def _show_estimate(commands: Mapping[str, Command], images: int, *, may_measure:
                 help="Estimated from a few training steps on this computer. Other running programs slow it down.",
             )
             show_caption(
-                f"{format_count(epochs, 'epoch')} of {format_count(images, 'image')}. "
+                f"{format_count(settings.stages.total_epochs, 'epoch')} of {format_count(images, 'image')}. "
                 f"Method: {result.content['method_reason']}."
             )
-        elif result.state == "failed":
+        elif result.is_finished:
             show_caption(f"The time could not be estimated: {result.error}")
             if st.button("Estimate again", type="tertiary", key="estimate-again"):
                 get_command_runner().forget(commands[chosen])
@@ -106,7 +105,7 @@ def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
         return
     command = build_count_command(workspace, dataset)
     known = get_command_runner().get_result(command)
-    if known is None or known.state not in _ENDED:
+    if known is None or not known.is_finished:
         st.fragment(_wait_for_count, run_every=_POLL_SECONDS)(command)
     else:  # outside a fragment: the button fills in a widget that is elsewhere on the page
         _show_count(command, known, dataset.name)
@@ -115,7 +114,7 @@ def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
 def _wait_for_count(command: Command) -> None:
     """Show the progress of the command; redraw the page when it has finished."""
     result = get_command_runner().submit(command)
-    if result.state in _ENDED:
+    if result.is_finished:
         st.rerun()
     st.progress(_get_fraction(result.progress), text="Estimating the number of clusters")
     show_caption("Starting…" if result.progress is None else format_progress(result.progress))
@@ -133,12 +132,8 @@ def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
             f"**{found['suggestion']} clusters** suggested",
             help="Smallest number of clusters at which one more adds little information about an image's neighbours.",
         )
-        show_caption(
-            "Based on pretrained image features."
-            if "pretrained" in found["read_from"]
-            else f"Based on {found['read_from']}."
-        )
-        if found["clearness"] <= _MIN_CLEARNESS:
+        show_caption(f"Based on {found['read_from']}.")
+        if found["clearness"] <= CLEAR_STEP:
             show_caption("No clear optimum; try nearby values.")
         st.button(
             f"Use {found['suggestion']:,} clusters", on_click=training.apply_suggested_count,
@@ -152,7 +147,3 @@ def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
 def _get_fraction(progress: Progress | None) -> float:
     """Return the finished fraction of a stage; 0 if it is unknown."""
     return 0.0 if progress is None or not progress.total else min(1.0, progress.done / progress.total)
-
-
-def _format_version(dataset: ImageDataset) -> str:
-    return f"{dataset.info.uid} {dataset.version}"

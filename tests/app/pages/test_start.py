@@ -14,7 +14,7 @@ import streamlit as st
 from app.background.commands import get_command_runner
 from app.background.imports import list_imports, start_import
 from app.components.datasets.dataset_card import describe_summary
-from app.components.map.first_map import build_first_map_command
+from app.components.map.first_map_estimate import build_first_map_estimate_command
 from app.pages.start import list_datasets
 from crlc.data.importer import Importer
 from crlc.data.manifest import Manifest
@@ -80,7 +80,7 @@ def test_dataset_card_shows_counts_and_problems(empty: Workspace):
 def test_dataset_card_shows_the_estimated_time_to_the_first_map(empty: Workspace):
     test = page("start")
     assert not test.exception
-    result = get_command_runner().wait(build_first_map_command(empty, empty.open_dataset("photos")), 90)
+    result = get_command_runner().wait(build_first_map_estimate_command(empty, empty.open_dataset("photos")), 90)
     assert result.content is not None, result.error
     assert result.content["seconds"] == pytest.approx(
         sum(result.content[part] for part in ("decoding", "features", "clusters", "map"))
@@ -96,7 +96,9 @@ def test_first_map_estimate_does_not_start_while_a_job_is_queued(trained: Worksp
     get_queue(trained).submit(["digits"])
     test = page("start")
     assert not test.exception
-    assert get_command_runner().get_result(build_first_map_command(trained, trained.open_dataset("new"))) is None
+    assert (
+        get_command_runner().get_result(build_first_map_estimate_command(trained, trained.open_dataset("new"))) is None
+    )
 
 
 def test_list_datasets_returns_the_last_import_first(empty: Workspace):
