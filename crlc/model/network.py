@@ -14,6 +14,7 @@ from crlc.model.heads import ClusteringHead, RepresentationHead
 from crlc.model.projection import Projection
 
 _VECTOR_AXES = 2
+_MAX_LISTED_WEIGHTS = 3
 
 
 class NetworkOutput(NamedTuple):
@@ -66,13 +67,13 @@ class CrlcNetwork(nn.Module):
         self.rl_head = RepresentationHead(dimensions, hidden)
         self.c_head = ClusteringHead(dimensions, clusters, subheads, hidden)
         for name in ("mean", "std"):
-            colours = torch.tensor(getattr(backbone, name)).view(1, 3, 1, 1)
-            self.register_buffer(name, colours, persistent=False)
+            per_channel = torch.tensor(getattr(backbone, name)).view(1, 3, 1, 1)
+            self.register_buffer(name, per_channel, persistent=False)
         if backbone.rl_head is not None and projected is None:
             self.rl_head.load_state_dict(backbone.rl_head)
 
-    def freeze_backbone(self, *, frozen: bool) -> None:
-        """Freeze or unfreeze the backbone, including its batch norms."""
+    def set_backbone_frozen(self, *, frozen: bool) -> None:
+        """Freeze the backbone, including its batch norms, or unfreeze it."""
         self._frozen = frozen
         self.backbone.requires_grad_(not frozen)
         self.train(self.training)
@@ -96,9 +97,13 @@ class CrlcNetwork(nn.Module):
             RuntimeError: the state does not fit the network.
         """
         missing, unexpected = self.load_state_dict(state, strict=False)
-        misfits = [name for name in missing if not name.startswith("backbone.")] + list(unexpected)
-        if misfits or (missing and any(name.startswith("backbone.") for name in state)):
-            raise RuntimeError(f"the weights do not fit the network: {', '.join([*missing, *misfits][:3])}")
+        if not any(name.startswith("backbone.") for name in state):
+            missing = [name for name in missing if not name.startswith("backbone.")]
+        misfits = [*unexpected, *missing]
+        if misfits:
+            more = len(misfits) - _MAX_LISTED_WEIGHTS
+            listed = ", ".join(misfits[:_MAX_LISTED_WEIGHTS]) + (f" and {more:,} more" if more > 0 else "")
+            raise RuntimeError(f"the weights do not fit the network: {listed}")
 
     def forward(self, inputs: Tensor) -> NetworkOutput:
         """Compute the outputs for images with values from 0 to 1, (B, 3, H, W), or for projected vectors, (B, d)."""

@@ -15,7 +15,9 @@ ChunkReader = Callable[[], Iterable[Tensor]]
 class Projection(nn.Module):
     """Projection x = (normalise(h - m) - m') V / s.
 
-    Without the scale s, inputs are about 0.03, and the logits stay at the saddle point of uniform probabilities.
+    Here m is the mean of the backbone vectors, m' the mean of the normalised vectors, V the principal components and s
+    the scale. Without s, the inputs of the heads are about 0.03, and training does not leave the saddle point where all
+    probabilities are equal.
     """
 
     centre: Tensor
@@ -65,10 +67,10 @@ class Projection(nn.Module):
             unit_total += unit.double().sum(dim=0)
             products += (unit.T @ unit).double()
         mean = unit_total / count
-        spread, axes = _decompose(products / count - torch.outer(mean, mean))
+        eigenvalues, axes = _decompose(products / count - torch.outer(mean, mean))
         self.second_centre.copy_(mean)
         self.components.copy_(axes.flip(1)[:, :projected])
-        variance = spread.flip(0)[:projected].clamp_min(0).mean()
+        variance = eigenvalues.flip(0)[:projected].clamp_min(0).mean()
         self.scale.copy_(variance.sqrt().clamp_min(1e-6))
 
 

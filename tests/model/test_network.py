@@ -1,4 +1,4 @@
-"""Network: shapes of its outputs, and the stem for small images."""
+"""Network: shapes of its outputs, the stem for small images, and learned states that do not fit."""
 
 from __future__ import annotations
 
@@ -35,3 +35,19 @@ def test_resnet_stem_keeps_the_resolution_of_small_images():
     assert (small.conv1.kernel_size, small.conv1.stride) == ((3, 3), (1, 1))
     assert isinstance(small.maxpool, torch.nn.Identity)
     assert (large.conv1.kernel_size, large.conv1.stride) == ((7, 7), (2, 2))
+
+
+def test_network_load_error_lists_each_weight_once():
+    network = CrlcNetwork(build_backbone("small", 16), clusters=2, subheads=1)
+    complete = network.state_dict()
+    heads = {name: value for name, value in complete.items() if not name.startswith("backbone.")}
+    network.load_learned_state(heads)  # a state without a backbone keeps the network's own
+    first, second, *_ = heads
+    with pytest.raises(RuntimeError) as error:
+        network.load_learned_state({name: value for name, value in heads.items() if name not in (first, second)})
+    assert str(error.value) == f"the weights do not fit the network: {first}, {second}"
+    with pytest.raises(RuntimeError, match=r"network: unknown, .*, .* and [\d,]+ more$"):
+        network.load_learned_state({"unknown": torch.zeros(1)})
+    del complete[next(name for name in complete if name.startswith("backbone."))]
+    with pytest.raises(RuntimeError, match="backbone"):
+        network.load_learned_state(complete)
