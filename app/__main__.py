@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from app.server.asgi import LOOPBACK_HOST, BindError, bind_socket, serve
+from app.server.asgi import LOOPBACK_HOST, bind_socket, serve
 from app.server.window import open_window
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace, get_default_workspace
@@ -30,11 +30,11 @@ def main() -> int:
     try:
         workspace = Workspace(options.workspace)
         socket = bind_socket(options.port, options.host)
-    except (CrlcError, BindError) as error:
+    except CrlcError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    show = None if options.no_browser else open_window if options.window else webbrowser.open
-    serve(socket, workspace.root, show=show)
+    open_url = None if options.no_browser else open_window if options.window else webbrowser.open
+    serve(socket, workspace.root, open_url=open_url)
     return 0
 
 

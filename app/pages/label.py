@@ -42,8 +42,8 @@ from app.view_models.label_queue import (
     SELECTION,
     SUGGESTED,
     LabelQueue,
+    can_reuse_view,
     get_review_order,
-    is_equivalent,
     queue_cluster,
     queue_selection,
     refill_queue,
@@ -69,7 +69,7 @@ def render() -> None:
         return
     get_explore_state(view.kind, view.name)
     state = get_label_state(view.kind, view.name)
-    if not is_equivalent(state.initial_view, view):
+    if not can_reuse_view(state.initial_view, view):
         state.initial_view, state.items, state.source = view, None, None
     assert state.initial_view is not None
     view = state.initial_view
@@ -201,7 +201,7 @@ def _show_desk(view: ClusterView, source: str) -> None:
 def _build_desk_data(view: ClusterView, state: LabelState, known: LabelItems) -> dict[str, Any]:
     annotations = open_annotations(view.dataset).refresh()
     session, queue = state.session, state.queue
-    items = known.build_items(queue.window_around(session.at), queue.reasons)
+    items = known.build_items(queue.list_images_around(session.at), queue.reasons)
     counts = annotations.to_label_set().count_by_name()
     return {
         "key": build_component_key(view),

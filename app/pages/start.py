@@ -129,7 +129,7 @@ def _show_import_options() -> dict[str, Any]:
             help="Imports a random sample of at most this many images. The same images are drawn each time.",
         ),
         "classes": classes_box.selectbox(
-            "Ground-truth labels", list(_CLASS_SOURCES), index=None, placeholder=_CLASS_SOURCES["auto"],
+            "Ground-truth classes", list(_CLASS_SOURCES), index=None, placeholder=_CLASS_SOURCES["auto"],
             format_func=lambda source: _CLASS_SOURCES.get(source, source),
             accept_new_options=True, key="import-classes",
             help="Sets where the classes of the images come from; enter a path to use a CSV file with the columns path "
@@ -139,7 +139,7 @@ def _show_import_options() -> dict[str, Any]:
 
 
 def _train_on_digits(workspace: Workspace) -> None:
-    """Import the digits if needed, queue a training, and open the Train page."""
+    """Import the digits if needed, queue a training run, and open the Train page."""
     example = get_example_task(workspace)
     try:
         with st.spinner("Importing the sample data"):

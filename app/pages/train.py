@@ -80,7 +80,7 @@ def render() -> None:
         return
     if is_busy:  # the active run comes first
         show_live_run(queue, chosen.run)
-        st.subheader("New training", anchor=False)
+        st.subheader("New run", anchor=False)
     with st.container(border=True):
         show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
         _show_form(workspace, queue, dataset, summary, is_busy=is_busy)

@@ -26,6 +26,8 @@ from socket import (
     socket,
 )
 
+from crlc.errors import CrlcError
+
 LOOPBACK_HOST = "127.0.0.1"
 _ALL_INTERFACES = "0.0.0.0"
 DEFAULT_PORT = 8501
@@ -33,8 +35,8 @@ _MAIN_SCRIPT = Path(__file__).with_name("main.py")
 _VALID_PORTS = range(1, 65536)
 
 
-class BindError(Exception):
-    """Raised when the requested port or address cannot be used."""
+class BindError(CrlcError):
+    """The requested port or address cannot be used."""
 
 
 def bind_socket(port: int | None, host: str = LOOPBACK_HOST) -> socket:
@@ -55,7 +57,8 @@ def bind_socket(port: int | None, host: str = LOOPBACK_HOST) -> socket:
             return _bind(address, port)
         except OSError as error:
             raise BindError(
-                f"--port {port} cannot be used: {error.strerror}. Choose another port, or leave the option out."
+                f"--port {port} cannot be used: {error.strerror}.",
+                advice="Choose another port, or leave the option out.",
             ) from None
     try:
         return _bind(address, DEFAULT_PORT)
@@ -96,7 +99,8 @@ def list_allowed_hosts(address: str) -> list[str]:
 
 
 def _bind(address: str, port: int) -> socket:
-    # With the protocol named and TCP_NODELAY set, small responses do not wait 40 ms for an acknowledgement.
+    # Without TCP_NODELAY every small response takes 44 ms. asyncio sets it on connections only if the protocol of the
+    # socket is named (IPPROTO_TCP).
     bound = socket(AF_INET, SOCK_STREAM, IPPROTO_TCP)
     try:
         if os.name == "posix":  # on Windows it would let two servers share a port
@@ -110,13 +114,13 @@ def _bind(address: str, port: int) -> socket:
     return bound
 
 
-def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | None = webbrowser.open) -> None:
+def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] | None = webbrowser.open) -> None:
     """Serve the app on a bound socket until Ctrl-C or a termination signal.
 
     Args:
         bound: the listening socket. If other computers can reach it, requests need a token, which is printed.
         workspace: folder of the datasets and runs.
-        show: opens a URL for the user; `None` to open nothing.
+        open_url: opens a URL for the user; `None` to open nothing.
     """
     os.environ["CRLC_WORKSPACE"] = str(workspace.absolute())
     import streamlit as st
@@ -130,11 +134,12 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
     address, port = bound.getsockname()
     token = None if is_loopback(address) else secrets.token_urlsafe(24)
     hosts = list_allowed_hosts(address)
-    query = "" if token is None else f"/?{TOKEN_PARAMETER}={token}"
-    here = LOOPBACK_HOST if address == _ALL_INTERFACES else address
+    path_and_query = "" if token is None else f"/?{TOKEN_PARAMETER}={token}"
+    local_host = LOOPBACK_HOST if address == _ALL_INTERFACES else address
     # The URLs that other computers can use are printed first.
     urls = [
-        f"http://{host}:{port}{query}" for host in ([here] if token is None else _select_printed_hosts(hosts, address))
+        f"http://{host}:{port}{path_and_query}"
+        for host in ([local_host] if token is None else _select_printed_hosts(hosts, address))
     ]
 
     @asynccontextmanager
@@ -151,10 +156,10 @@ def serve(bound: socket, workspace: Path, *, show: Callable[[str], object] | Non
             _print_line(f"  also at {url}")
         if token is not None:
             _print_line(
-                "Everyone with this address can see your images and start trainings. The connection is not encrypted."
+                "Anyone with this address can see your images and start training runs. The connection is not encrypted."
             )
-        if show is not None:
-            show(f"http://{here}:{port}{query}")
+        if open_url is not None:
+            open_url(f"http://{local_host}:{port}{path_and_query}")
         try:
             yield
         finally:

@@ -42,14 +42,14 @@ class LabelQueue:
     omitted: int = 0
     """Number of images that were left out to limit the length of the queue."""
 
-    def window_around(self, current: int | None) -> list[int]:
+    def list_images_around(self, current: int | None) -> list[int]:
         """Return the images around the current one, which the browser loads in advance."""
         index = self.ids.index(current) if current in self.ids else 0
         return self.ids[max(0, index - _LOADED_BEHIND) : index + _LOADED_AHEAD]
 
 
 def suggest_images(
-    view: ClusterView, annotation_state: AnnotationState, omitted_ids: Collection[int], count: int
+    view: ClusterView, annotation_state: AnnotationState, ids_to_skip: Collection[int], count: int
 ) -> LabelQueue:
     """Return the images that are most useful to label: diverse, from every cluster, and increasingly uncertain.
 
@@ -59,17 +59,17 @@ def suggest_images(
     Args:
         view: the run or dataset.
         annotation_state: current labels and exclusions.
-        omitted_ids: images not to suggest, such as those in the queue already.
+        ids_to_skip: images not to suggest, such as those in the queue already.
         count: maximum number of images.
     """
     labelled = annotation_state.has_label(view.ids)
     # Images in the queue count as labelled, so that the next suggestions are unlike them.
-    known = labelled | np.isin(view.ids, np.fromiter(omitted_ids, np.int64, len(omitted_ids)))
-    out = annotation_state.is_excluded(view.ids)
-    if (known | out).all():
+    known = labelled | np.isin(view.ids, np.fromiter(ids_to_skip, np.int64, len(ids_to_skip)))
+    excluded = annotation_state.is_excluded(view.ids)
+    if (known | excluded).all():
         return LabelQueue()
     vectors, quality = _load_suggestion_inputs(view)
-    found = suggest_images_to_label(vectors, view.clusters, quality, count, labelled=known, excluded=out)
+    found = suggest_images_to_label(vectors, view.clusters, quality, count, labelled=known, excluded=excluded)
     ids, reasons = view.ids[found.rows].tolist(), found.reasons
     if view.confidence is None:  # without probabilities, no image is known to be between two clusters
         reasons = tuple(reason if reason == REPRESENTATIVE else UNLIKE_LABELLED for reason in reasons)
@@ -133,8 +133,8 @@ def filter_undecided(ids: Sequence[int], annotation_state: AnnotationState, skip
     return [image for image in array[is_open].tolist() if image not in skipped]
 
 
-def is_equivalent(older: ClusterView | None, newer: ClusterView) -> bool:
-    """Return whether an older view is still valid: same result, clusters and names, except for newly excluded images.
+def can_reuse_view(older: ClusterView | None, newer: ClusterView) -> bool:
+    """Return whether an older view can stay in use: same result, clusters and names, except for newly excluded images.
 
     A new view would compare all images with their neighbours, which is too slow after each exclusion.
     """
@@ -173,6 +173,16 @@ def _load_suggestion_inputs(view: ClusterView) -> tuple[NDArray[np.float32], Ima
     exploration = view.exploration
     kept = np.isin(exploration.ids, view.ids)
     ones = np.ones(len(view.ids), np.float32)
-    near = -exploration.distance[kept]
-    quality = ImageQuality(ones, view.clusters, 0 * ones, ones, ones, None, ones, near, ones)
+    # k-means gives no probabilities: only the typicality is known, all other values are equal for all images.
+    quality = ImageQuality(
+        confidence=ones,
+        second_cluster=view.clusters,
+        second_probability=0 * ones,
+        margin=ones,
+        neighbour_agreement=ones,
+        subhead_agreement=None,
+        silhouette=ones,
+        typicality=-exploration.distance[kept],
+        outlier_score=ones,
+    )
     return exploration.vectors if kept.all() else exploration.vectors[kept], quality

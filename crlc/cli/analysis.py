@@ -36,7 +36,9 @@ _MAX_LISTED_IMAGES = 20
 def add_map_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `map`."""
     add_run_argument(parser)
-    parser.add_argument("--method", default=DEFAULT_MAP_METHOD, choices=MAP_METHODS, help="map method (default: umap)")
+    parser.add_argument(
+        "--method", default=DEFAULT_MAP_METHOD, choices=MAP_METHODS, help=f"map method (default: {DEFAULT_MAP_METHOD})"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the map (default: 0)")
     parser.add_argument(
         "--place",

@@ -29,7 +29,9 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="C",
         help="number of provisional clusters (default: the number of ground-truth classes, else 10)",
     )
-    parser.add_argument("--method", default=DEFAULT_MAP_METHOD, choices=MAP_METHODS, help="map method (default: umap)")
+    parser.add_argument(
+        "--method", default=DEFAULT_MAP_METHOD, choices=MAP_METHODS, help=f"map method (default: {DEFAULT_MAP_METHOD})"
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of map and clusters (default: 0)")
     add_device_argument(parser)
     parser.add_argument(

@@ -14,7 +14,7 @@ from crlc.subprocesses import ProcessId
 
 ANY_DEVICE = "auto"
 _RESERVED_OPTIONS = ("--workspace", "--announce", "--dry-run")
-"""Options of `crlc train` that only the queue sets."""
+"""Options that a job must not contain: the queue sets the first two, and a dry run trains nothing."""
 
 _FILE_NAMES = {
     "requested_by": "asked_by",
@@ -150,13 +150,11 @@ def create_job(arguments: Sequence[str], title: str, requested_by: str, run: str
         run: id of the run that the job resumes.
 
     Raises:
-        UsageError: the arguments contain an option that only the queue sets.
+        UsageError: the arguments contain an option that a job must not contain.
     """
     reserved = [word for word in arguments if word.split("=")[0] in _RESERVED_OPTIONS]
     if reserved:
-        raise UsageError(
-            f"{reserved[0]} is not allowed for a job of the queue, which sets it itself.", advice="Leave it out."
-        )
+        raise UsageError(f"{reserved[0]} is not allowed in a job of the queue.", advice="Leave it out.")
     device = _find_device(arguments)
     return Job(create_job_id(), tuple(arguments), title, requested_by, time.time(), device=device, run=run)
 

@@ -147,10 +147,10 @@ class JobQueue:
             requested_by: origin of the request.
 
         Raises:
-            UsageError: the arguments name no dataset, or an option that only the queue sets.
+            UsageError: the arguments name no dataset, or contain an option that a job must not contain.
         """
         if not arguments:
-            raise UsageError("A training needs at least the name of a dataset.")
+            raise UsageError("A training run needs at least the name of a dataset.")
         job = create_job(["train", *arguments], title or arguments[0], requested_by)
         with self._file.edit() as jobs:
             jobs.append(job)

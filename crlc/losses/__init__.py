@@ -7,7 +7,7 @@ from crlc.losses.feature import bank_feature_contrastive, feature_contrastive
 from crlc.losses.information import cluster_information, infonce_bound, joint_probability
 from crlc.losses.probability import CRITICS, bank_probability_contrastive, probability_contrastive, smooth
 from crlc.losses.regularizers import labelled_cross_entropy, logit_penalty, mean_entropy, soft_cross_entropy
-from crlc.losses.total import LossTerms, LossWeights, combine
+from crlc.losses.total import LossTerms, LossWeights, combine_loss_terms
 
 __all__ = [
     "CRITICS",
@@ -16,7 +16,7 @@ __all__ = [
     "bank_feature_contrastive",
     "bank_probability_contrastive",
     "cluster_information",
-    "combine",
+    "combine_loss_terms",
     "feature_contrastive",
     "infonce_bound",
     "joint_probability",

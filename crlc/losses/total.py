@@ -51,7 +51,7 @@ class LossTerms:
     """L_cluster = L_PC - λ1 H, plus λ3 CE with labels, (S,): used to select a subhead."""
 
 
-def combine(
+def combine_loss_terms(
     weights: LossWeights,
     *,
     probability: Tensor,
@@ -60,7 +60,7 @@ def combine(
     feature: Tensor | None = None,
     labels: Tensor | None = None,
 ) -> LossTerms:
-    """Combine the terms by Eq. 11, or Eq. 12 with labels.
+    """Combine the terms of the loss by Eq. 11, or Eq. 12 with labels.
 
     L = clustering weight · mean over subheads of (L_PC - λ1 H + penalty + λ3 CE) + λ2 L_FC.
 
@@ -70,7 +70,7 @@ def combine(
         weights: λ1, λ2, λ3 and the weight of the C-head.
         probability: L_PC of each subhead, (S,).
         entropy: H of each subhead, (S,).
-        penalty: on the logits of each subhead, (S,).
+        penalty: penalty on the logits of each subhead, (S,).
         feature: L_FC, a scalar; None when only the C-head is trained.
         labels: cross-entropy of each subhead, (S,); None without labels.
     """

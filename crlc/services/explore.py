@@ -97,13 +97,13 @@ class Exploration:
     """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
 
     @property
-    def count(self) -> int:
+    def cluster_count(self) -> int:
         """Number of clusters."""
         return int(self.metadata["clusters"])
 
 
 def read_exploration(dataset: ImageDataset) -> Exploration | None:
-    """Read the stored exploration of the current dataset version; `None` if there is none or it is damaged.
+    """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
 
     It still contains images that were excluded after it was computed.
     """
@@ -124,7 +124,7 @@ def explore_dataset(
     """Compute features, map and provisional clusters of a dataset, or load them if they are stored.
 
     Args:
-        workspace: workspace of the dataset. If the backbone needs larger images, they are stored in it.
+        workspace: workspace of the dataset. If the backbone's image size is not stored yet, it is imported.
         dataset: dataset to explore; excluded images are left out.
         settings: options; `None` for the defaults.
         device: device that computes the features; `None` for the CPU.
@@ -168,8 +168,10 @@ def explore_dataset(
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        _remove(root.glob("arrays-*"), keep=folder)
-        return _read(dataset)
+        _remove_all_except(folder, root.glob("arrays-*"))
+        written = _read(dataset)
+        assert written is not None, "the marker was written for this version"
+        return written
 
 
 def compute_provisional_clusters(
@@ -220,16 +222,16 @@ def _write_arrays(
     maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint_features(vectors).encode()).hexdigest()[:16]}")
     maps.mkdir(exist_ok=True)
     coordinates = load_or_compute_map(vectors, settings.map, maps, report=report)
-    _remove(folder.parent.glob("maps-*"), keep=maps)
+    _remove_all_except(maps, folder.parent.glob("maps-*"))
     arrays: dict[str, NDArray[Any]] = {"ids": images.ids, "cluster": clusters, "distance": distance, "map": coordinates}
     for name, array in arrays.items():
         write_file(folder / f"{name}.npy", partial(np.save, arr=array, allow_pickle=False))
 
 
-def _remove(folders: Iterable[Path], keep: Path) -> None:
-    """Delete the folders of earlier explorations, except `keep`."""
+def _remove_all_except(current: Path, folders: Iterable[Path]) -> None:
+    """Delete the folders of earlier explorations, but not the current one."""
     for old in folders:
-        if old != keep:
+        if old != current:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -250,11 +252,16 @@ def _build_metadata(
     }
 
 
-def _read(dataset: ImageDataset) -> Exploration:
+def _read(dataset: ImageDataset) -> Exploration | None:
+    """Read the stored exploration; `None` if it is of another dataset version.
+
+    Raises:
+        DamagedError, OSError, ValueError, EOFError, KeyError, TypeError: there is none, or it is damaged.
+    """
     marker = read_json(dataset.folder / _MARKER, _KIND, _VERSION, _ADVICE)
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
     if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, dataset.version):
-        raise DamagedError(f"{dataset.folder / _MARKER} belongs to another version of the dataset.", advice=_ADVICE)
+        return None
     folder = dataset.folder / "exploration" / metadata["folder"]
     ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
     vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)

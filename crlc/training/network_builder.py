@@ -44,7 +44,7 @@ def build_network(settings: TrainSettings, images: int | None = None, *, compone
             projected=components,
             hidden=settings.model.hidden_width or None,
         )
-    network.freeze_backbone(frozen=settings.model.frozen)
+    network.set_backbone_frozen(frozen=settings.model.frozen)
     return BuiltNetwork(network, backbone.identity)
 
 

@@ -103,7 +103,7 @@ class StageRunner:
         """Return the subhead with the lowest clustering loss of the epoch."""
         return self._totals.find_lowest_loss_subhead()
 
-    def choose_result_subhead(self, lowest_loss: int) -> int:
+    def select_result_subhead(self, lowest_loss: int) -> int:
         """Return the subhead whose clusters are the result; see `select_subhead`.
 
         Args:

@@ -15,7 +15,7 @@ from crlc.losses import (
     LossWeights,
     bank_feature_contrastive,
     bank_probability_contrastive,
-    combine,
+    combine_loss_terms,
     feature_contrastive,
     joint_probability,
     labelled_cross_entropy,
@@ -106,7 +106,7 @@ def compute_simclr_objective(
     feature_samples = 2 * len(first.z) - 1
     if not q.shape[1]:
         return _skip_clustering(feature, q, settings, feature_samples)
-    terms = combine(
+    terms = combine_loss_terms(
         _build_weights(settings, q.device),
         probability=probability_contrastive(
             q, other_q, settings.clustering_loss.critic, settings.clustering_loss.smoothing
@@ -149,7 +149,7 @@ def compute_memory_bank_objective(
     samples = settings.pairing.bank_negatives + 1
     if not q.shape[1]:
         return _skip_clustering(feature, q, settings, samples)
-    terms = combine(
+    terms = combine_loss_terms(
         _build_weights(settings, q.device),
         probability=bank_probability_contrastive(
             q, own_q, drawn_q, settings.clustering_loss.critic, settings.clustering_loss.smoothing
@@ -195,7 +195,9 @@ def _skip_clustering(feature: Tensor | None, q: Tensor, settings: TrainSettings,
     """Return the outcome of a batch in which L_cluster is computed for no image."""
     subheads, _, clusters = q.shape
     zero = q.sum(dim=(1, 2))  # a sum over no images: zero, but still part of the autograd graph
-    terms = combine(_build_weights(settings, q.device), probability=zero, entropy=zero, penalty=zero, feature=feature)
+    terms = combine_loss_terms(
+        _build_weights(settings, q.device), probability=zero, entropy=zero, penalty=zero, feature=feature
+    )
     joint, counts = q.new_zeros(subheads, clusters, clusters), q.new_zeros(subheads, clusters)
     return StepOutcome(terms, joint, counts, feature_samples, 0)
 

@@ -196,7 +196,7 @@ class Trainer:
         stage, restored = position.stage, self._restored
         self.logger.stage = stage.name
         self.logger.write_status(RunState.RUNNING, self.step)
-        self.network.freeze_backbone(frozen=stage.uses_frozen_features)
+        self.network.set_backbone_frozen(frozen=stage.uses_frozen_features)
         self._data.load_stage(stage, self.step, self._report_preparation, fit_projection=restored is None)
         labels = self._labels
         if labels is not None and stage.uses_pseudo_labels:
@@ -225,7 +225,7 @@ class Trainer:
         is_evaluated = runner.stage.trains_c_head and epoch % interval == 0 and epoch < epochs
         self.subhead_by_loss = runner.find_lowest_loss_subhead()
         if is_evaluated or runner.neighbours is None:
-            self.subhead = runner.choose_result_subhead(self.subhead_by_loss)
+            self.subhead = runner.select_result_subhead(self.subhead_by_loss)
         metrics = runner.compute_epoch_metrics(self.subhead)
         metrics["warnings"] = [warning.to_json() for warning in find_warnings(metrics, epoch / epochs)]
         if is_evaluated:
@@ -235,7 +235,7 @@ class Trainer:
     def _finish(self) -> None:
         """Select the subhead, save the last checkpoint, and write the final result and metrics."""
         runner = self._enter_stage()
-        self.subhead = runner.choose_result_subhead(self.subhead_by_loss)
+        self.subhead = runner.select_result_subhead(self.subhead_by_loss)
         # Save before writing the last record: a run that is interrupted after this line writes the record when resumed.
         self.save_checkpoint()
         last_epoch = runner.compute_epoch_metrics(self.subhead)

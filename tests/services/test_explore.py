@@ -43,7 +43,7 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
     assert found.ids.tolist() == list(range(1, COUNT + 1))
     assert sorted(np.bincount(found.clusters).tolist()) == [15, 15]
     assert len(set(found.clusters[::2].tolist())) == 1  # all horizontal bars are in one cluster
-    assert (found.vectors.shape[0], found.coordinates.shape, found.count) == (COUNT, (COUNT, 2), 2)
+    assert (found.vectors.shape[0], found.coordinates.shape, found.cluster_count) == (COUNT, (COUNT, 2), 2)
     dataset = workspace.open_dataset(dataset.name)
 
     stored = read_exploration(dataset)
@@ -57,7 +57,7 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
     # Another number of clusters needs neither the backbone nor the map again.
     three = explore_dataset(workspace, dataset, replace(SMALL, clusters=3), report=lambda one: stages.append(one.stage))
     assert stages == ["Provisional clusters"]
-    assert three.count == 3
+    assert three.cluster_count == 3
     np.testing.assert_array_equal(three.coordinates, found.coordinates)
     folders = sorted(path.name.split("-")[0] for path in (dataset.folder / "exploration").iterdir())
     assert folders == ["arrays", "maps"]
@@ -66,7 +66,7 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
     with AnnotationStore(dataset) as annotations:
         annotations.exclude([4])
     fewer = explore_dataset(workspace, dataset, replace(SMALL, clusters=None))
-    assert (fewer.count, len(fewer.ids)) == (2, COUNT - 1)
+    assert (fewer.cluster_count, len(fewer.ids)) == (2, COUNT - 1)
     assert 4 not in fewer.ids
 
     # Damaged or foreign files do not raise an error: the exploration is computed again.

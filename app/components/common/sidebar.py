@@ -1,4 +1,4 @@
-"""Sidebar of every page: the current dataset and run, and the trainings in progress."""
+"""Sidebar of every page: the current dataset and run, and the training runs in progress."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def show_sidebar() -> None:
 
 
 def _show_training_activity(workspace: Workspace) -> None:
-    """Show the trainings in progress; polled only while there are some."""
+    """Show the training runs in progress; polled only while there are some."""
     busy = bool(_list_active_jobs(workspace))
     st.fragment(_show_active_jobs, run_every=_POLL_SECONDS if busy else None)()
 

@@ -11,7 +11,7 @@ from app.components.clusters.editing import apply_edit
 from app.components.common.safe_text import show_caption
 from app.navigation import go_to
 from app.state.exploring import clear_picks, select_images
-from app.state.labelling import ALL_AT_ONCE, ONE_BY_ONE, get_label_state, preset_label_page
+from app.state.labelling import ALL_AT_ONCE, ONE_BY_ONE, get_label_state, set_label_page_inputs
 from app.view_models.cluster_view import ClusterView
 from app.view_models.label_queue import SELECTION, merge_names
 from app.view_models.view_cache import open_annotations
@@ -78,11 +78,11 @@ def show_label_popover(view: ClusterView, ids: Sequence[int] | ImageIds, title: 
         show_caption("Or:")
         if st.button("Label one by one", key=f"{key}-one", icon=":material/keyboard:", type="tertiary"):
             select_images(given, title)
-            preset_label_page(SELECTION, ONE_BY_ONE)
+            set_label_page_inputs(SELECTION, ONE_BY_ONE)
             go_to("label")
         if st.button("Review first", key=f"{key}-grid", icon=":material/grid_view:", type="tertiary"):
             select_images(given, title)
-            preset_label_page(SELECTION, ALL_AT_ONCE)
+            set_label_page_inputs(SELECTION, ALL_AT_ONCE)
             go_to("label")
 
 

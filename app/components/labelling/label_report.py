@@ -8,7 +8,7 @@ import streamlit as st
 
 from app.components.common.safe_text import show_caption, show_warning
 from app.state.exploring import select_images
-from app.state.labelling import ALL_AT_ONCE, ONE_BY_ONE, preset_label_page
+from app.state.labelling import ALL_AT_ONCE, ONE_BY_ONE, set_label_page_inputs
 from app.view_models.cluster_view import RunView
 from app.view_models.label_queue import SELECTION
 from crlc.annotations.label_set import LabelSet
@@ -89,4 +89,4 @@ def _show_badly_learnt_name(check: NameCheck) -> None:
 
 def _open_images(ids: ImageIds, title: str, mode: str) -> None:
     select_images(ids, title, is_ordered=True)
-    preset_label_page(SELECTION, mode)
+    set_label_page_inputs(SELECTION, mode)

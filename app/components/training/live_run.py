@@ -85,7 +85,7 @@ def _show(run: str | None, *, live: bool) -> None:
         elif run is not None:
             _show_run(queue, RunStore(workspace).open(run))
         elif not live:
-            st.info("No run selected. Start a training, or select a run in the sidebar.")
+            st.info("No run selected. Start training, or select a run in the sidebar.")
         if queue.problem:
             show_error(queue.problem)
         _show_queue(queue, [one for one in jobs if not one.is_final], shown=run)

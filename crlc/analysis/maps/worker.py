@@ -30,12 +30,12 @@ def main() -> None:
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     job = json.loads(sys.stdin.readline())
-    inputs = Path(job["target"]).parent
-    threading.Thread(target=_exit_with_caller, args=(inputs,), daemon=True).start()
+    job_folder = Path(job["target"]).parent
+    threading.Thread(target=_exit_with_caller, args=(job_folder,), daemon=True).start()
     try:
         _compute(job, reports)
     except BrokenPipeError:  # the caller was killed, and this thread noticed it first
-        _remove_inputs_and_exit(inputs)
+        _remove_job_and_exit(job_folder)
     except CrlcError as error:
         _send(reports, {"error": error.message, "advice": error.advice})
         sys.exit(1)
@@ -62,15 +62,15 @@ def _send(reports: IO[str], content: dict[str, Any]) -> None:
     reports.flush()
 
 
-def _exit_with_caller(inputs: Path) -> None:
-    """Wait until the caller closes the pipe, then remove the input files and exit."""
+def _exit_with_caller(job_folder: Path) -> None:
+    """Wait until the caller closes the pipe, then remove the folder of the job and exit."""
     sys.stdin.read()
-    _remove_inputs_and_exit(inputs)
+    _remove_job_and_exit(job_folder)
 
 
-def _remove_inputs_and_exit(inputs: Path) -> None:
-    """Remove the input files, which a killed caller cannot do, and end the process."""
-    shutil.rmtree(inputs, ignore_errors=True)
+def _remove_job_and_exit(job_folder: Path) -> None:
+    """Remove the folder of the job, which a killed caller cannot do, and end the process."""
+    shutil.rmtree(job_folder, ignore_errors=True)
     os._exit(1)
 
 

@@ -89,6 +89,9 @@ def test_app_rejects_a_port_in_use():
         assert outcome.returncode == 1
         assert outcome.stderr.startswith(f"error: --port {port} cannot be used: Address already in use")
         assert len(outcome.stderr.splitlines()) == 1
+        with pytest.raises(BindError) as error:
+            bind_socket(port)
+        assert error.value.advice == "Choose another port, or leave the option out."
     with pytest.raises(BindError, match="from 1 to 65535"):
         bind_socket(70000)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.view_models.label_queue import (
     LabelQueue,
-    is_equivalent,
+    can_reuse_view,
     merge_names,
     queue_cluster,
     queue_selection,
@@ -43,10 +43,10 @@ def test_suggested_images_cover_the_clusters_without_decided_ones(workspace: Wor
         assert suggest_images(view, annotations.refresh(), (), 5).ids == []
         # A view stays valid after exclusions, but not after a cluster was named.
         newer = open_run_view(workspace, view.analysis.run)
-        assert is_equivalent(view, newer)
+        assert can_reuse_view(view, newer)
         ClusterEditor(annotations, view.analysis.clustering).set_name(0, "x")
-        assert not is_equivalent(view, open_run_view(workspace, view.analysis.run))
-        assert not is_equivalent(None, newer)
+        assert not can_reuse_view(view, open_run_view(workspace, view.analysis.run))
+        assert not can_reuse_view(None, newer)
 
 
 def test_queues_start_with_the_least_confident_images(view):
@@ -54,8 +54,8 @@ def test_queues_start_with_the_least_confident_images(view):
     assert queue_selection(view, np.array([9, 1, 4, 99]), is_ordered=False).ids == [4, 1, 9]
     assert queue_selection(view, np.array([9, 1, 4]), is_ordered=True).ids == [9, 1, 4]
     long = LabelQueue(list(range(100)))
-    assert long.window_around(50) == list(range(42, 78))
-    assert long.window_around(None) == list(range(28))
+    assert long.list_images_around(50) == list(range(42, 78))
+    assert long.list_images_around(None) == list(range(28))
 
 
 def test_merge_names_keeps_the_positions_of_known_names():
