@@ -14,7 +14,7 @@ from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import find_image_ids
 from crlc.errors import CrlcError, NotFoundError, SourceError
-from tests.fixtures.handmade_dataset import handmade_dataset, remove_image
+from tests.fixtures.handmade_dataset import remove_image, write_handmade_dataset
 
 PATHS = [
     "a.png",
@@ -35,7 +35,7 @@ def originals(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dataset(tmp_path: Path, originals: Path) -> ImageDataset:
-    return handmade_dataset(tmp_path / "workspace", PATHS, location=str(originals))
+    return write_handmade_dataset(tmp_path / "workspace", PATHS, location=str(originals))
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError
 from crlc.files import writer_lock
 from tests.conftest import ROOT
-from tests.fixtures.handmade_dataset import handmade_dataset, numbered
+from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 
 LABEL_SCRIPT = """
 import sys
@@ -52,7 +52,7 @@ def read_titles(dataset: ImageDataset) -> list[str]:
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> ImageDataset:
-    return handmade_dataset(tmp_path, numbered(50))
+    return write_handmade_dataset(tmp_path, build_numbered_paths(50))
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def label_without_end(annotations: AnnotationStore) -> None:
 
 
 def test_log_on_a_full_disk_raises_and_keeps_all_operations(small_disk: Path):
-    dataset = handmade_dataset(small_disk, numbered(50))
+    dataset = write_handmade_dataset(small_disk, build_numbered_paths(50))
     with AnnotationStore(dataset) as annotations:
         annotations.label([1], "cat")
         filler = fill(small_disk)
@@ -163,7 +163,7 @@ def test_log_on_a_full_disk_raises_and_keeps_all_operations(small_disk: Path):
 
 
 def test_log_that_cannot_be_created_on_a_full_disk_raises(small_disk: Path):
-    dataset = handmade_dataset(small_disk, numbered(50))
+    dataset = write_handmade_dataset(small_disk, build_numbered_paths(50))
     filler = fill(small_disk)
     with AnnotationStore(dataset) as annotations:
         with pytest.raises(DiskFullError, match="/datasets/set/"):
@@ -173,8 +173,8 @@ def test_log_that_cannot_be_created_on_a_full_disk_raises(small_disk: Path):
 
 
 def test_log_on_a_read_only_disk_can_be_read(small_disk: Path):
-    dataset = handmade_dataset(small_disk, numbered(50))
-    other = handmade_dataset(small_disk, numbered(50), name="other")
+    dataset = write_handmade_dataset(small_disk, build_numbered_paths(50))
+    other = write_handmade_dataset(small_disk, build_numbered_paths(50), name="other")
     with AnnotationStore(dataset) as annotations:
         annotations.label([1], "cat")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)

@@ -29,7 +29,7 @@ from crlc.annotations.operations import (
 )
 from crlc.annotations.state import AnnotationState, ClusterEdits, apply_cluster_edits
 from crlc.annotations.store import AnnotationStore
-from tests.fixtures.handmade_dataset import handmade_dataset, numbered
+from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 
 IMAGES, CLUSTERS = 12, 4
 IDS = np.arange(1, IMAGES + 1)
@@ -173,7 +173,7 @@ def test_state_equals_that_of_a_naive_model(steps):
 def test_undo_and_redo_of_all_operations_restore_every_state(steps):
     models = [NaiveState(), *(model for _, model in steps)]
     with tempfile.TemporaryDirectory() as folder:
-        dataset = handmade_dataset(Path(folder), numbered(IMAGES))
+        dataset = write_handmade_dataset(Path(folder), build_numbered_paths(IMAGES))
         with AnnotationStore(dataset) as annotations, AnnotationStore(dataset) as other:
             for operation, model in steps:
                 annotations.record(lambda _, operation=operation: operation)

@@ -15,13 +15,13 @@ from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, numbered, remove_image
+from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
 from tests.fixtures.images import make_image, save_images
 
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> ImageDataset:
-    return handmade_dataset(tmp_path, numbered(9))
+    return write_handmade_dataset(tmp_path, build_numbered_paths(9))
 
 
 def describe(state: AnnotationState) -> tuple[dict[int, str], list[int]]:
@@ -260,7 +260,9 @@ def test_store_of_a_removed_dataset_refuses_to_write(dataset: ImageDataset, tmp_
         shutil.rmtree(dataset.folder)
         with pytest.raises(NotFoundError, match="'set'"):
             annotations.refresh()
-        handmade_dataset(tmp_path / "elsewhere", numbered(9), name="other").folder.rename(dataset.folder)
+        write_handmade_dataset(tmp_path / "elsewhere", build_numbered_paths(9), name="other").folder.rename(
+            dataset.folder
+        )
         for window in (annotations, fresh):
             with pytest.raises(NotFoundError, match="'set'"):
                 window.label([2], "dog")

@@ -8,11 +8,11 @@ import pytest
 
 from crlc.annotations.store import AnnotationStore, NotLatestError
 from crlc.errors import UsageError
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, numbered, remove_image
+from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
 
 
 def test_rename_label_changes_all_images_in_one_step(tmp_path: Path):
-    dataset = handmade_dataset(tmp_path, numbered(6))
+    dataset = write_handmade_dataset(tmp_path, build_numbered_paths(6))
     with AnnotationStore(dataset) as annotations:
         annotations.label([1, 2, 3], "cat")
         annotations.label([4], "dog")
@@ -32,7 +32,7 @@ def test_rename_label_changes_all_images_in_one_step(tmp_path: Path):
 
 
 def test_remove_label_changes_all_images(tmp_path: Path):
-    with AnnotationStore(handmade_dataset(tmp_path, numbered(4))) as annotations:
+    with AnnotationStore(write_handmade_dataset(tmp_path, build_numbered_paths(4))) as annotations:
         annotations.label([1, 2], "cat")
         annotations.label([3], "dog")
         assert annotations.remove_label("cat").title == "remove the label 'cat' of 2 images"
@@ -41,7 +41,7 @@ def test_remove_label_changes_all_images(tmp_path: Path):
 
 
 def test_undo_of_one_entry_is_refused_after_a_later_operation(tmp_path: Path):
-    dataset = handmade_dataset(tmp_path, numbered(4))
+    dataset = write_handmade_dataset(tmp_path, build_numbered_paths(4))
     with AnnotationStore(dataset) as mine, AnnotationStore(dataset) as theirs:
         first = mine.label([1], "a")
         theirs.label([2], "b")

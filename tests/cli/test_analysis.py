@@ -15,15 +15,15 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import handmade_dataset
-from tests.fixtures.handmade_run import cosine, handmade_result
+from tests.fixtures.handmade_dataset import write_handmade_dataset
+from tests.fixtures.handmade_run import compute_cosine, write_handmade_result
 from tests.fixtures.images import save_images
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    """Images 1 to 6 on a circle at 0, 10, 25, 90, 100 and 120 degrees; the first two are cats."""
-    dataset = handmade_dataset(workspace.root, [f"pets/{number}.png" for number in range(1, 8)], name="pets")
+    """Return a dataset of seven images: the first two are cats, the others are dogs."""
+    dataset = write_handmade_dataset(workspace.root, [f"pets/{number}.png" for number in range(1, 8)], name="pets")
     with Manifest(dataset.folder) as manifest, manifest.transaction():
         manifest.connection.execute("UPDATE images SET class = CASE WHEN id <= 2 THEN 'cat' ELSE 'dog' END")
     return dataset
@@ -31,7 +31,8 @@ def dataset(workspace: Workspace) -> ImageDataset:
 
 @pytest.fixture
 def run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
-    return handmade_result(workspace, dataset)
+    """Return a run with the images 1 to 6 on a circle at 0, 10, 25, 90, 100 and 120 degrees."""
+    return write_handmade_result(workspace, dataset)
 
 
 @pytest.mark.usefixtures("run")
@@ -49,7 +50,14 @@ def test_neighbours_prints_text_and_json(crlc):
         "exact": True,
         "recall": 1.0,
         "neighbours": [
-            {"id": 3, "path": "pets/3.png", "s": pytest.approx(cosine(20)), "p": 0.6, "cluster": 0, "class": "dog"}
+            {
+                "id": 3,
+                "path": "pets/3.png",
+                "s": pytest.approx(compute_cosine(20)),
+                "p": 0.6,
+                "cluster": 0,
+                "class": "dog",
+            }
         ],
     }
 
@@ -95,7 +103,7 @@ def test_quality_writes_a_table_of_images(crlc, tmp_path: Path):
     assert float(rows[1]["margin"]) == pytest.approx(0.2)
     # The four others are neighbours of image 1 (0 degrees); one of them, at 25 degrees, is in its cluster.
     assert float(rows[0]["neighbour_agreement"]) == pytest.approx(1 / 4)
-    assert float(rows[0]["typicality"]) == pytest.approx(cosine(25) / 4, abs=1e-6)
+    assert float(rows[0]["typicality"]) == pytest.approx(compute_cosine(25) / 4, abs=1e-6)
     assert rows[0]["subhead_agreement"] == ""
     assert "exists already" in crlc("quality", "last", "--images", file).err
     assert ".csv" in crlc("quality", "last", "--images", tmp_path / "images.txt").err
@@ -103,7 +111,7 @@ def test_quality_writes_a_table_of_images(crlc, tmp_path: Path):
 
 
 def test_quality_shows_no_values_for_an_empty_cluster(crlc, workspace: Workspace, dataset: ImageDataset):
-    handmade_result(workspace, dataset, count=3)
+    write_handmade_result(workspace, dataset, count=3)
     crlc("label", "pets", "exclude", 3)
     content = crlc("quality", "last", "--json").json
     assert content["clusters"][2]["images"] == 0
@@ -131,7 +139,7 @@ def test_map_prints_text_and_json(crlc):
 
 @pytest.mark.usefixtures("run")
 def test_compare_prints_text_and_json(crlc, workspace: Workspace, dataset: ImageDataset):
-    handmade_result(workspace, dataset, name="run-2", clusters=[1, 1, 0, 0, 0, 0])
+    write_handmade_result(workspace, dataset, name="run-2", clusters=[1, 1, 0, 0, 0, 0])
     lines = crlc("compare", "run-1", "run-2").out.splitlines()
     assert lines[0] == "Images in both: 6; only in the first: 0; only in the second: 0."
     assert "83.3% of the images are in the matching cluster" in lines[1]
@@ -163,7 +171,7 @@ def test_suggest_prints_text_and_json(crlc):
 
 def test_duplicates_and_outliers_print_text_and_json(crlc, workspace: Workspace, dataset: ImageDataset):
     z = np.array([[1, 0], [1, 0.001], [0, 1], [0, 1], [0.001, 1], [-1, -1]])
-    handmade_result(workspace, dataset, z=z)
+    write_handmade_result(workspace, dataset, z=z)
     lines = crlc("duplicates", "run-1").out.splitlines()
     assert lines[0].startswith("2 groups")
     assert lines[1:] == ["  1.000  pets/3.png, pets/4.png, pets/5.png", "  1.000  pets/1.png, pets/2.png"]

@@ -13,20 +13,20 @@ from crlc.data.manifest import MANIFEST_FILE
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import handmade_dataset, numbered
-from tests.fixtures.handmade_run import handmade_result
+from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
+from tests.fixtures.handmade_run import write_handmade_result
 
 PAGE = 4096
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    return handmade_dataset(workspace.root, numbered(6))
+    return write_handmade_dataset(workspace.root, build_numbered_paths(6))
 
 
 @pytest.fixture
 def run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
-    return handmade_result(workspace, dataset)
+    return write_handmade_result(workspace, dataset)
 
 
 COMMANDS = (
@@ -94,9 +94,9 @@ def test_commands_report_a_damaged_page_of_the_manifest(
     crlc, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ):
     monkeypatch.chdir(tmp_path)
-    dataset = handmade_dataset(workspace.root, [f"{'long' * 50}/{name}" for name in numbered(200)])
+    dataset = write_handmade_dataset(workspace.root, [f"{'long' * 50}/{name}" for name in build_numbered_paths(200)])
     z = np.random.default_rng(0).normal(size=(200, 2))
-    handmade_result(workspace, dataset, z=z, clusters=[0, 1] * 100, confidences=[0.9] * 200)
+    write_handmade_result(workspace, dataset, z=z, clusters=[0, 1] * 100, confidences=[0.9] * 200)
     file = dataset.folder / MANIFEST_FILE
     content = bytearray(file.read_bytes())
     pages = range(8, len(content) // PAGE)  # the first pages stay intact, so that the file opens

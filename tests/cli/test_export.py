@@ -12,9 +12,9 @@ from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.fixtures.export_run import make_run
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.handmade_dataset import handmade_dataset
+from tests.fixtures.handmade_dataset import write_handmade_dataset
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 FAST = ("--epochs", 2, "--set", "subheads=2", "--set", "batch_size=64")
 
@@ -42,7 +42,9 @@ def test_export_model_assigns_the_same_clusters_as_its_run(crlc, small_set: Path
 
 @pytest.fixture
 def run(workspace: Workspace) -> str:
-    dataset = handmade_dataset(workspace.root, ["a.png", "b.png", "c.png"], location=str(workspace.root / "originals"))
+    dataset = write_handmade_dataset(
+        workspace.root, ["a.png", "b.png", "c.png"], location=str(workspace.root / "originals")
+    )
     return make_run(workspace, dataset, np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], np.float32)).id
 
 
@@ -112,8 +114,8 @@ def test_export_refuses_a_missing_or_damaged_result(crlc, run: str, tmp_path: Pa
 
 
 def test_export_tables_without_excluded_images(crlc, workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_tiny_run(workspace, dataset)
     assert crlc("label", "set", "exclude", 1, 2).code == 0
     assert crlc("export", "last", "--out", tmp_path / "all.csv", "--json").json["images"] == 12
     assert crlc("export", "last", "--out", tmp_path / "few.csv", "--without-excluded", "--json").json["images"] == 10

@@ -11,20 +11,20 @@ import pytest
 from crlc.data.dataset import ImageDataset
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, handmade_run
+from tests.fixtures.handmade_dataset import change_content, write_handmade_dataset, write_handmade_run
 
 FOUND = [0, 0, 0, 0, 1, 1, 2, 2]
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    return handmade_dataset(workspace.root, [f"pets/{number}.png" for number in range(1, 10)], name="pets")
+    return write_handmade_dataset(workspace.root, [f"pets/{number}.png" for number in range(1, 10)], name="pets")
 
 
 @pytest.fixture
 def run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
     z = np.array([[0, 1], [0, 1.1], [0, 0.9], [5, 0], [1, 1], [1, 2], [2, 1], [2, 2]], np.float32)
-    return handmade_run(workspace, dataset, FOUND, 3, z)
+    return write_handmade_run(workspace, dataset, FOUND, 3, z)
 
 
 def test_label_prints_text(crlc, dataset: ImageDataset, tmp_path: Path):
@@ -151,7 +151,7 @@ def test_clusters_prints_json(crlc, run: RunFolder, workspace: Workspace, datase
         (2, 2, "cats"),
     ]
     assert not content["edits_of_an_earlier_result"]
-    handmade_run(workspace, dataset, [1, *FOUND[1:]], 3)  # a newer result has other clusters
+    write_handmade_run(workspace, dataset, [1, *FOUND[1:]], 3)  # a newer result has other clusters
     later = crlc("clusters", "last", "--json").json
     assert later["clusters"][2]["name"] is None
     assert later["edits_of_an_earlier_result"]

@@ -18,7 +18,7 @@ from crlc.workspace.runs import RunStore
 from tests.conftest import ROOT
 from tests.fixtures.broken_files import PNG
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 
 def test_help_lists_every_command_with_a_sentence():
@@ -165,7 +165,7 @@ def test_remove_asks_for_confirmation(crlc, tmp_path: Path, workspace: Workspace
 def test_remove_lists_the_runs_and_deletes_them_on_request(crlc, tmp_path: Path, workspace: Workspace, monkeypatch):
     import io
 
-    tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    write_tiny_run(workspace, import_tiny_dataset(workspace, tmp_path / "set"))
     terminal = io.StringIO("n\n")
     terminal.isatty = lambda: True
     monkeypatch.setattr(sys, "stdin", terminal)
@@ -175,10 +175,20 @@ def test_remove_lists_the_runs_and_deletes_them_on_request(crlc, tmp_path: Path,
     crlc("import", tmp_path / "set")
     # The run belongs to the dataset that was removed before.
     assert crlc("remove", "set", "--with-runs", "--yes", "--json").json["runs_removed"] == []
-    tiny_run(workspace, workspace.import_dataset(str(tmp_path / "set"))[0])
+    write_tiny_run(workspace, workspace.import_dataset(str(tmp_path / "set"))[0])
     removed = crlc("remove", "set", "--with-runs", "--yes")
     assert "1 run" in removed.out
     assert (workspace.list_dataset_names(), RunStore(workspace).list_ids()) == ([], [])
+
+
+def test_relink_prints_a_command_that_a_shell_accepts(crlc, workspace: Workspace, tmp_path: Path):
+    save_images(tmp_path / "My Photos", 10)
+    crlc("import", tmp_path / "My Photos", "--name", "mine")
+    (tmp_path / "My Photos").rename(tmp_path / "New Place")
+    (tmp_path / "New Place" / "00000.png").unlink()
+    advice = crlc("relink", "mine", tmp_path / "New Place").out.splitlines()[-1]
+    command = advice.split("run: ")[1]
+    assert command == f"crlc import '{tmp_path / 'New Place'}' --name mine --workspace {workspace.root}"
 
 
 def test_dataset_reports_a_file_that_cannot_be_written(crlc, tmp_path: Path):

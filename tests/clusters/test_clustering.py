@@ -11,7 +11,13 @@ from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, handmade_run, numbered, remove_image
+from tests.fixtures.handmade_dataset import (
+    build_numbered_paths,
+    change_content,
+    remove_image,
+    write_handmade_dataset,
+    write_handmade_run,
+)
 
 # Clusters of images 1 to 8; of the four clusters of the run, number 3 is empty.
 FOUND = [0, 0, 0, 1, 1, 2, 2, 2]
@@ -19,12 +25,12 @@ FOUND = [0, 0, 0, 1, 1, 2, 2, 2]
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    return handmade_dataset(workspace.root, numbered(9))
+    return write_handmade_dataset(workspace.root, build_numbered_paths(9))
 
 
 @pytest.fixture
 def clustering(workspace: Workspace, dataset: ImageDataset) -> Clustering:
-    return Clustering.from_run(handmade_run(workspace, dataset, FOUND, 4), dataset)
+    return Clustering.from_run(write_handmade_run(workspace, dataset, FOUND, 4), dataset)
 
 
 @pytest.fixture
@@ -179,11 +185,13 @@ def test_editor_edits_apply_to_one_result_only(
     workspace: Workspace, dataset: ImageDataset, annotations: AnnotationStore, editor
 ):
     editor.merge([0, 1])
-    other = Clustering.from_run(handmade_run(workspace, dataset, FOUND[::-1], 4), dataset)
+    other = Clustering.from_run(write_handmade_run(workspace, dataset, FOUND[::-1], 4), dataset)
     state = annotations.refresh()
     assert other.apply_edits(state).clusters.tolist() == FOUND[::-1]
     assert state.find_edited_results("run-1") - {other.result}
-    same = Clustering.from_run(handmade_run(workspace, dataset, FOUND, 4), dataset)  # a new file with the same clusters
+    same = Clustering.from_run(
+        write_handmade_run(workspace, dataset, FOUND, 4), dataset
+    )  # a new file with the same clusters
     assert same.apply_edits(state).clusters.tolist() == [0, 0, 0, 0, 0, 2, 2, 2]
 
 
@@ -193,7 +201,7 @@ def test_clustering_leaves_out_missing_and_changed_images(
     ClusterEditor(annotations, clustering).merge([0, 1])
     remove_image(dataset, 2)
     change_content(dataset, 6)
-    current = Clustering.from_run(handmade_run(workspace, dataset, FOUND, 4), dataset)
+    current = Clustering.from_run(write_handmade_run(workspace, dataset, FOUND, 4), dataset)
     assert current.ids.tolist() == [1, 3, 4, 5, 7, 8]
     assert current.rows.tolist() == [0, 2, 3, 4, 6, 7]
     editor = ClusterEditor(annotations, current)

@@ -10,7 +10,7 @@ from crlc.clusters.colours import load_or_assign_colours
 from crlc.data.dataset import ImageDataset
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_run import handmade_result
+from tests.fixtures.handmade_run import write_handmade_result
 from tests.fixtures.images import save_images
 
 SWAPPED = [1, 1, 1, 0, 0, 0]
@@ -27,9 +27,9 @@ def update_metadata(run: RunFolder, seconds: int, **more: str) -> RunFolder:
 def test_colours_of_a_run_follow_the_previous_run(workspace: Workspace, tmp_path: Path):
     save_images(tmp_path / "set", 6)
     dataset, _ = workspace.import_dataset(str(tmp_path / "set"))
-    first = update_metadata(handmade_result(workspace, dataset, name="first"), 100)
-    second = update_metadata(handmade_result(workspace, dataset, name="second", clusters=SWAPPED), 200)
-    third = update_metadata(handmade_result(workspace, dataset, name="third", clusters=SWAPPED), 300)
+    first = update_metadata(write_handmade_result(workspace, dataset, name="first"), 100)
+    second = update_metadata(write_handmade_result(workspace, dataset, name="second", clusters=SWAPPED), 200)
+    third = update_metadata(write_handmade_result(workspace, dataset, name="third", clusters=SWAPPED), 300)
     assert load_or_assign_colours(workspace, third) == (1, 0)  # assigns the colours of all three runs
     assert [load_or_assign_colours(workspace, run) for run in (first, second)] == [(0, 1), (1, 0)]
 
@@ -40,16 +40,16 @@ def test_colours_of_a_run_follow_the_previous_run(workspace: Workspace, tmp_path
     assert load_or_assign_colours(workspace, third) == (1, 0)
 
     # A newer result of the same run gets new colours.
-    handmade_result(workspace, dataset, name="third", step=2)
+    write_handmade_result(workspace, dataset, name="third", step=2)
     assert load_or_assign_colours(workspace, third) == (0, 1)
 
 
 def test_colours_of_a_child_follow_its_parent(workspace: Workspace, tmp_path: Path):
     save_images(tmp_path / "set", 6)
     dataset, _ = workspace.import_dataset(str(tmp_path / "set"))
-    parent = update_metadata(handmade_result(workspace, dataset, name="parent"), 100)
-    update_metadata(handmade_result(workspace, dataset, name="between", clusters=[0, 1, 0, 1, 0, 1]), 200)
-    child = update_metadata(handmade_result(workspace, dataset, name="child"), 300, parent="parent")
+    parent = update_metadata(write_handmade_result(workspace, dataset, name="parent"), 100)
+    update_metadata(write_handmade_result(workspace, dataset, name="between", clusters=[0, 1, 0, 1, 0, 1]), 200)
+    child = update_metadata(write_handmade_result(workspace, dataset, name="child"), 300, parent="parent")
     update_metadata(parent, 400, title="renamed since")
     assert load_or_assign_colours(workspace, child) == (0, 1)
 
@@ -59,11 +59,13 @@ def test_colours_ignore_other_datasets_and_unfinished_runs(workspace: Workspace,
     for name in ("set", "other"):
         save_images(tmp_path / name, 6)
         datasets.append(workspace.import_dataset(str(tmp_path / name))[0])
-    update_metadata(handmade_result(workspace, datasets[1], name="elsewhere", clusters=SWAPPED), 100)
-    unfinished = update_metadata(handmade_result(workspace, datasets[0], name="unfinished", clusters=SWAPPED), 200)
+    update_metadata(write_handmade_result(workspace, datasets[1], name="elsewhere", clusters=SWAPPED), 100)
+    unfinished = update_metadata(
+        write_handmade_result(workspace, datasets[0], name="unfinished", clusters=SWAPPED), 200
+    )
     result = unfinished.path / "result.json"
     result.write_text(result.read_text().replace('"final": true', '"final": false'))
-    run = update_metadata(handmade_result(workspace, datasets[0], name="run"), 300)
+    run = update_metadata(write_handmade_result(workspace, datasets[0], name="run"), 300)
     assert load_or_assign_colours(workspace, run) == (0, 1)
     assert not (unfinished.path / "colours.json").exists()
     assert load_or_assign_colours(workspace, unfinished) == (0, 1)

@@ -13,7 +13,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import read_content_versions, read_image_columns
 from crlc.paths import decode_path
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, remove_image
+from tests.fixtures.handmade_dataset import change_content, remove_image, write_handmade_dataset
 
 PATHS = ["plain.png", "caf\udce9.png", "two\nlines", "nul\x00inside", "größe/😀.png", "=1+1", " ", "gone", "last"]
 CLASSES = {1: "cat", 2: "", 3: "größe", 5: "a\x00b", 8: "dog", 9: "cat"}
@@ -21,7 +21,7 @@ CLASSES = {1: "cat", 2: "", 3: "größe", 5: "a\x00b", 8: "dog", 9: "cat"}
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> ImageDataset:
-    dataset = handmade_dataset(tmp_path, PATHS)
+    dataset = write_handmade_dataset(tmp_path, PATHS)
     with Manifest(dataset.folder) as manifest, manifest.transaction():
         manifest.connection.executemany(
             "UPDATE images SET class = ? WHERE id = ?", [(name, number) for number, name in CLASSES.items()]
@@ -60,7 +60,7 @@ def test_image_columns_equal_the_rows(dataset: ImageDataset, monkeypatch: pytest
 
 
 def test_image_columns_without_readable_images_are_empty(tmp_path: Path):
-    dataset = handmade_dataset(tmp_path, ["a.png"])
+    dataset = write_handmade_dataset(tmp_path, ["a.png"])
     remove_image(dataset, 1)
     with Manifest(dataset.folder) as manifest:
         found = read_image_columns(manifest)

@@ -14,12 +14,12 @@ from crlc.export.rows import MISSING, RowChunk, RunExport, find_second_best
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
 from tests.fixtures.export_run import PATHS, Q, add_image, make_run
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, remove_image
+from tests.fixtures.handmade_dataset import change_content, remove_image, write_handmade_dataset
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    return handmade_dataset(workspace.root, PATHS)
+    return write_handmade_dataset(workspace.root, PATHS)
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from crlc.workspace import Workspace
 from tests.conftest import ROOT
 from tests.fixtures.export_run import Q, add_image, make_run
 from tests.fixtures.exported_tables import AssignmentRow, read_assignments
-from tests.fixtures.handmade_dataset import handmade_dataset
+from tests.fixtures.handmade_dataset import write_handmade_dataset
 
 PATHS = ["=1+1.png", "new\nline.png", 'quo"te,.png', "\udcff.png", "🌷 tulip\\.png"]
 BOTH_FORMATS = pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -39,7 +39,7 @@ BOTH_FORMATS = pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    dataset = handmade_dataset(workspace.root, PATHS)
+    dataset = write_handmade_dataset(workspace.root, PATHS)
     with Manifest(dataset.folder) as manifest, manifest.transaction():
         manifest.connection.execute("UPDATE images SET class = '@class\n' WHERE id = 2")
     return dataset
@@ -152,7 +152,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 def test_write_table_round_trips_any_name(tmp_path_factory: pytest.TempPathFactory, paths, class_name, suffix: str):
     folder = tmp_path_factory.mktemp("any")
     names = [path.decode("utf-8", "surrogateescape") for path in paths]
-    dataset = handmade_dataset(folder, names)
+    dataset = write_handmade_dataset(folder, names)
     with Manifest(dataset.folder) as manifest, manifest.transaction():
         manifest.connection.execute("UPDATE images SET class = ?", (class_name,))
     run = make_run(Workspace(folder), dataset, Q[: len(names)])
@@ -170,7 +170,7 @@ def test_write_table_formats_paths_with_any_byte(workspace: Workspace, tmp_path:
     """Paths of ordinary characters skip the conversion: every character is tested at the start and later in a path."""
     characters = [decode_path(bytes([code])) for code in range(1, 256) if chr(code) != "/"]
     paths = [text for one in characters for text in (one, f"a{one}", f"{one}=")]
-    dataset = handmade_dataset(workspace.root, [*dict.fromkeys(paths), "größe", "=größe", "\u2028"])
+    dataset = write_handmade_dataset(workspace.root, [*dict.fromkeys(paths), "größe", "=größe", "\u2028"])
     run = make_run(workspace, dataset)
     write_table(create_export(run, dataset), tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as stream:
@@ -217,7 +217,7 @@ def test_write_table_rejects_unusable_destinations(run: RunFolder, dataset: Imag
 
 def test_write_table_on_a_full_disk_leaves_no_file(workspace: Workspace, small_disk: Path):
     names = [f"{'x' * 200}{number}.png" for number in range(20_000)]
-    dataset = handmade_dataset(workspace.root, names)
+    dataset = write_handmade_dataset(workspace.root, names)
     run = make_run(workspace, dataset)
     with pytest.raises(CrlcError, match="the disk is full"):
         write_table(create_export(run, dataset), small_disk / "out.csv")

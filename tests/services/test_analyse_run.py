@@ -21,18 +21,18 @@ from crlc.services import analyse_run as module
 from crlc.services.analyse_run import RunAnalysis, apply_edits_to_probabilities
 from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, numbered, remove_image
-from tests.fixtures.handmade_run import ANGLES, CLUSTERS, cosine, handmade_result
+from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
+from tests.fixtures.handmade_run import ANGLES, CLUSTERS, compute_cosine, write_handmade_result
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    return handmade_dataset(workspace.root, numbered(7))
+    return write_handmade_dataset(workspace.root, build_numbered_paths(7))
 
 
 @pytest.fixture
 def run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
-    return handmade_result(workspace, dataset)
+    return write_handmade_result(workspace, dataset)
 
 
 def open_analysis(workspace: Workspace, run_id: str = "run-1") -> RunAnalysis:
@@ -82,20 +82,24 @@ def test_analysis_memory_maps_arrays_while_no_image_is_left_out(workspace: Works
 def test_load_graph_leaves_out_excluded_images(workspace: Workspace, dataset: ImageDataset):
     graph = open_analysis(workspace).load_graph()
     assert graph.positions[0].tolist() == [1, 2, 3, 4, 5]
-    np.testing.assert_allclose(graph.similarity[0], [cosine(a) for a in ANGLES[1:]], atol=1e-6)
+    np.testing.assert_allclose(graph.similarity[0], [compute_cosine(a) for a in ANGLES[1:]], atol=1e-6)
     assert graph.positions[3].tolist() == [4, 5, 2, 1, 0]  # 90 degrees: 100, 120, 25, 10, 0
     exclude(dataset, 5)
     without = open_analysis(workspace).load_graph()
     assert without.positions[3].tolist() == [4, 2, 1, 0]  # indices among the images 1, 2, 3, 4, 6
-    np.testing.assert_allclose(without.similarity[3], [cosine(30), cosine(65), cosine(80), cosine(90)], atol=1e-6)
+    np.testing.assert_allclose(
+        without.similarity[3],
+        [compute_cosine(30), compute_cosine(65), compute_cosine(80), compute_cosine(90)],
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("limit", [25_000, 1])
 def test_load_graph_of_some_images_equals_their_own_graph(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, limit):
     monkeypatch.setattr(module, "EXACT_GRAPH_LIMIT", limit)  # 1: the graph is built again instead of repaired
     z = np.random.default_rng(0).normal(size=(80, 6))
-    dataset = handmade_dataset(workspace.root, numbered(80), name="many")
-    handmade_result(workspace, dataset, z=z, clusters=[0] * 80, confidences=[0.5] * 80)
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(80), name="many")
+    write_handmade_result(workspace, dataset, z=z, clusters=[0] * 80, confidences=[0.5] * 80)
     exclude(dataset, *range(3, 80, 5))
     analysis = open_analysis(workspace)
     expected = build_neighbour_graph(np.asarray(analysis.z), 15)
@@ -112,7 +116,7 @@ def test_load_graph_stores_one_graph_per_result(workspace: Workspace, dataset: I
     stamps = [file.stat().st_mtime_ns for file in first]
     open_analysis(workspace).load_graph()
     assert [file.stat().st_mtime_ns for file in first] == stamps
-    handmade_result(workspace, dataset, z=np.random.default_rng(1).normal(size=(6, 2)), step=2)
+    write_handmade_result(workspace, dataset, z=np.random.default_rng(1).normal(size=(6, 2)), step=2)
     open_analysis(workspace).load_graph()
     second = sorted(folder.glob("graph-*"))
     assert len(second) == 2
@@ -125,7 +129,7 @@ def test_load_graph_stores_one_graph_per_result(workspace: Workspace, dataset: I
 def test_compute_quality_matches_values_computed_by_hand(workspace: Workspace, dataset: ImageDataset):
     # Of the two other subheads, one has the same clusters under other numbers; one differs for image 3.
     others = [[0, 1, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1], [1, 0, 1], [1, 0, 1]]
-    handmade_result(workspace, dataset, by_subhead=others)
+    write_handmade_result(workspace, dataset, by_subhead=others)
     quality = open_analysis(workspace).compute_quality()
     np.testing.assert_allclose(quality.images.confidence, [0.9, 0.8, 0.6, 0.9, 0.7, 0.8])
     np.testing.assert_allclose(quality.images.margin, [0.8, 0.6, 0.2, 0.8, 0.4, 0.6], atol=1e-6)
@@ -133,8 +137,8 @@ def test_compute_quality_matches_values_computed_by_hand(workspace: Workspace, d
     np.testing.assert_allclose(quality.images.neighbour_agreement, np.full(6, 2 / 5))
     assert quality.images.subhead_agreement is not None
     np.testing.assert_allclose(quality.images.subhead_agreement, [1, 1, 0.5, 1, 1, 1])
-    within = 1 - np.mean([cosine(10), cosine(25)])
-    beyond = 1 - np.mean([cosine(90), cosine(100), cosine(120)])
+    within = 1 - np.mean([compute_cosine(10), compute_cosine(25)])
+    beyond = 1 - np.mean([compute_cosine(90), compute_cosine(100), compute_cosine(120)])
     assert quality.images.silhouette[0] == pytest.approx((beyond - within) / beyond, abs=1e-5)
     assert quality.clusters.size.tolist() == [3, 3]
     np.testing.assert_allclose(quality.clusters.confidence, [2.3 / 3, 2.4 / 3], rtol=1e-6)
@@ -167,7 +171,7 @@ def test_apply_edits_to_probabilities_adds_merged_and_moves_edited_ones():
 
 
 def test_compute_quality_follows_cluster_edits(workspace: Workspace, dataset: ImageDataset):
-    handmade_result(workspace, dataset, clusters=[0, 0, 0, 1, 1, 2], count=3)
+    write_handmade_result(workspace, dataset, clusters=[0, 0, 0, 1, 1, 2], count=3)
     before = open_analysis(workspace)
     assert not before.is_edited
     with AnnotationStore(dataset) as annotations:
@@ -201,8 +205,8 @@ def test_compute_class_report_counts_images_with_classes_only(workspace: Workspa
 
 
 def test_compare_runs_matches_clusters_and_lists_reassigned_images(workspace: Workspace, dataset: ImageDataset):
-    handmade_result(workspace, dataset)
-    handmade_result(workspace, dataset, name="run-2", clusters=[1, 1, 0, 0, 0, 0])
+    write_handmade_result(workspace, dataset)
+    write_handmade_result(workspace, dataset, name="run-2", clusters=[1, 1, 0, 0, 0, 0])
     exclude(dataset, 6)
     found = compare_runs(open_analysis(workspace), open_analysis(workspace, "run-2"))
     assert (found.images, found.only_first, found.only_second) == (5, 0, 0)
@@ -210,8 +214,8 @@ def test_compare_runs_matches_clusters_and_lists_reassigned_images(workspace: Wo
     assert (found.reassigned_from.tolist(), found.reassigned_to.tolist()) == ([0], [0])  # 0 is matched to 1
     assert found.same_share == pytest.approx(4 / 5)
     assert [(line.first, line.second, line.common) for line in found.matched] == [(0, 1, 2), (1, 0, 2)]
-    other = handmade_dataset(workspace.root, numbered(6), name="other")
-    handmade_result(workspace, other, name="run-3")
+    other = write_handmade_dataset(workspace.root, build_numbered_paths(6), name="other")
+    write_handmade_result(workspace, other, name="run-3")
     with pytest.raises(CrlcError, match="only runs of the same dataset"):
         compare_runs(open_analysis(workspace), open_analysis(workspace, "run-3"))
 
@@ -222,12 +226,12 @@ def make_two_groups_of_angles(count: int) -> np.ndarray:
 
 
 def test_suggest_proposes_splits_merges_and_unlabelled_images(workspace: Workspace):
-    dataset = handmade_dataset(workspace.root, numbered(80), name="rings")
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(80), name="rings")
     angles = [*make_two_groups_of_angles(40), *make_two_groups_of_angles(40)[::-1] + 180]
     # Cluster 0 consists of two groups; clusters 1 and 2 divide one group and overlap completely.
     clusters = [0] * 40 + [1] * 20 + [1, 2] * 10
     z = np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], axis=1)
-    handmade_result(workspace, dataset, z=z, clusters=clusters, confidences=[0.8] * 80, count=3)
+    write_handmade_result(workspace, dataset, z=z, clusters=clusters, confidences=[0.8] * 80, count=3)
     found = open_analysis(workspace).suggest(images=6)
     assert 0 in [one.cluster for one in found.split]
     split = next(one for one in found.split if one.cluster == 0)
@@ -247,7 +251,7 @@ def test_suggest_proposes_splits_merges_and_unlabelled_images(workspace: Workspa
 
 
 def test_find_near_duplicates_and_outliers_leave_out_excluded_images(workspace: Workspace, dataset: ImageDataset):
-    handmade_result(workspace, dataset, z=np.array([[1, 0], [1, 0.001], [0, 1], [0, 1], [0.001, 1], [-1, -1]]))
+    write_handmade_result(workspace, dataset, z=np.array([[1, 0], [1, 0.001], [0, 1], [0, 1], [0.001, 1], [-1, -1]]))
     groups = open_analysis(workspace).find_near_duplicates()
     assert [group.ids.tolist() for group in groups] == [[3, 4, 5], [1, 2]]
     assert groups[0].score == pytest.approx(1.0, abs=1e-5)
@@ -326,7 +330,7 @@ def test_analysis_refuses_missing_or_unreadable_metadata(workspace: Workspace, r
 
 def test_analysis_keeps_the_clusters_of_the_result_it_read(workspace: Workspace, dataset: ImageDataset, run: RunFolder):
     analysis = open_analysis(workspace)
-    handmade_result(workspace, dataset, clusters=[1, 1, 1, 0, 0, 0], step=2)
+    write_handmade_result(workspace, dataset, clusters=[1, 1, 1, 0, 0, 0], step=2)
     assert analysis.clusters.tolist() == CLUSTERS
     assert np.asarray(analysis.result.arrays["cluster"]).tolist() == CLUSTERS
     assert open_analysis(workspace, run.id).clusters.tolist() == [1, 1, 1, 0, 0, 0]

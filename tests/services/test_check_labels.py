@@ -15,7 +15,7 @@ from crlc.errors import UsageError
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.check_labels import check_labels
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_run import handmade_result, on_circle
+from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.images import save_images
 
 IMAGES = 60
@@ -29,8 +29,14 @@ def analysis(tmp_path: Path) -> RunAnalysis:
     save_images(tmp_path / "set", IMAGES)
     dataset, _ = workspace.import_dataset(str(tmp_path / "set"))
     angles = [120 * cluster + image % 20 for image, cluster in enumerate(CLUSTERS)]
-    handmade_result(
-        workspace, dataset, z=on_circle(angles), clusters=CLUSTERS, confidences=[0.9] * IMAGES, count=3, name="run"
+    write_handmade_result(
+        workspace,
+        dataset,
+        z=place_on_circle(angles),
+        clusters=CLUSTERS,
+        confidences=[0.9] * IMAGES,
+        count=3,
+        name="run",
     )
     return RunAnalysis.open(workspace, "run")
 

@@ -13,7 +13,7 @@ from crlc.runs.folder import RunFolder
 from crlc.services.export import FORMATS, Exporter, ExportOptions, find_format, resolve_destination
 from crlc.workspace import Workspace
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
 ALL = ExportOptions()
 
@@ -21,8 +21,8 @@ ALL = ExportOptions()
 @pytest.fixture
 def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run in which image 1 has a formula as label, image 2 is excluded and cluster 0 has a name."""
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    run = tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
     with AnnotationStore(dataset) as annotations:
         annotations.label([1], "=cmd()")
         annotations.exclude([2])

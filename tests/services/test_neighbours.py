@@ -18,16 +18,16 @@ from crlc.services.analyse_run import RunAnalysis
 from crlc.services.maps import compute_map, load_map, place_on_map, start_map
 from crlc.services.neighbours import RunNeighbours
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_dataset import change_content, handmade_dataset, numbered, remove_image
-from tests.fixtures.handmade_run import cosine, handmade_result, on_circle
+from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
+from tests.fixtures.handmade_run import compute_cosine, place_on_circle, write_handmade_result
 
 PCA = MapSettings("pca")
 
 
 @pytest.fixture
 def dataset(workspace: Workspace) -> ImageDataset:
-    dataset = handmade_dataset(workspace.root, numbered(7))
-    handmade_result(workspace, dataset)
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(7))
+    write_handmade_result(workspace, dataset)
     return dataset
 
 
@@ -44,7 +44,9 @@ def exclude(dataset: ImageDataset, *ids: int) -> None:
 def test_find_nearest_returns_the_neighbours_of_one_image(workspace: Workspace):
     found = RunNeighbours(open_analysis(workspace)).find_nearest([1], 3)
     assert found.ids.tolist() == [2, 3, 4]
-    np.testing.assert_allclose(found.similarity, [cosine(10), cosine(25), cosine(90)], atol=1e-6)
+    np.testing.assert_allclose(
+        found.similarity, [compute_cosine(10), compute_cosine(25), compute_cosine(90)], atol=1e-6
+    )
     np.testing.assert_allclose(found.confidence, [0.8, 0.6, 0.9])
     assert found.clusters.tolist() == [0, 0, 1]
 
@@ -54,12 +56,12 @@ def test_find_nearest_of_several_images_uses_their_mean(workspace: Workspace):
     neighbours = RunNeighbours(open_analysis(workspace))
     found = neighbours.find_nearest([1, 2, 2], 2)  # the mean of 0 and 10 degrees
     assert found.ids.tolist() == [3, 4]
-    np.testing.assert_allclose(found.similarity, [cosine(20), cosine(85)], atol=1e-6)
+    np.testing.assert_allclose(found.similarity, [compute_cosine(20), compute_cosine(85)], atol=1e-6)
     # The mean of 100 and 108 degrees; the length of the new vector is ignored.
-    with_new = neighbours.find_nearest([5], 2, on_circle([108]) * 7)
+    with_new = neighbours.find_nearest([5], 2, place_on_circle([108]) * 7)
     assert with_new.ids.tolist() == [4, 6]
-    np.testing.assert_allclose(with_new.similarity, [cosine(14), cosine(16)], atol=1e-6)
-    only_new = neighbours.find_nearest([], 1, on_circle([12]))
+    np.testing.assert_allclose(with_new.similarity, [compute_cosine(14), compute_cosine(16)], atol=1e-6)
+    only_new = neighbours.find_nearest([], 1, place_on_circle([12]))
     assert only_new.ids.tolist() == [2]
 
 
@@ -90,8 +92,8 @@ def test_find_nearest_rejects_images_without_a_result(workspace: Workspace, data
 
 def test_find_nearest_uses_a_stored_approximate_index(workspace: Workspace):
     z = np.random.default_rng(0).normal(size=(500, 8))
-    dataset = handmade_dataset(workspace.root, numbered(500), name="many")
-    run = handmade_result(workspace, dataset, z=z, clusters=[0] * 500, confidences=[0.5] * 500)
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(500), name="many")
+    run = write_handmade_result(workspace, dataset, z=z, clusters=[0] * 500, confidences=[0.5] * 500)
     exclude(dataset, *range(2, 400))
     analysis = open_analysis(workspace)
     for _ in range(2):  # the index is built, then read from its file
@@ -132,16 +134,16 @@ def test_place_on_map_puts_a_new_image_beside_its_neighbours(workspace: Workspac
         process.wait()
     coordinates = load_map(analysis, PCA)
     assert coordinates is not None
-    copy = RunNeighbours(analysis).find_nearest([], 3, on_circle([100]))
+    copy = RunNeighbours(analysis).find_nearest([], 3, place_on_circle([100]))
     np.testing.assert_allclose(place_on_map(coordinates, copy), coordinates[4], atol=1e-6)
-    between = RunNeighbours(analysis).find_nearest([], 2, on_circle([95]))
+    between = RunNeighbours(analysis).find_nearest([], 2, place_on_circle([95]))
     np.testing.assert_allclose(place_on_map(coordinates, between), (coordinates[3] + coordinates[4]) / 2, atol=1e-3)
 
 
 def test_start_map_stores_the_graph_and_leaves_no_map_when_cancelled(workspace: Workspace):
     z = np.random.default_rng(0).normal(size=(60, 8))
-    dataset = handmade_dataset(workspace.root, numbered(60), name="many")
-    run = handmade_result(workspace, dataset, z=z, clusters=[0] * 60, confidences=[0.5] * 60)
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(60), name="many")
+    run = write_handmade_result(workspace, dataset, z=z, clusters=[0] * 60, confidences=[0.5] * 60)
     seen: list[str] = []
     with start_map(open_analysis(workspace), MapSettings("umap"), lambda progress: seen.append(progress.stage)):
         assert len(list(run.path.glob("graph-*"))) == 2

@@ -22,6 +22,14 @@ def test_workspace_default_folder_can_be_set_by_the_environment(monkeypatch: pyt
     assert get_default_workspace().name == "crlc-studio"
 
 
+def test_workspace_must_not_be_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    from crlc.cli.main import main
+
+    (tmp_path / "file").touch()
+    assert main(["datasets", "--workspace", str(tmp_path / "file")]) == 2
+    assert "--workspace" in capsys.readouterr().err
+
+
 def test_list_dataset_names_creates_nothing(workspace: Workspace):
     assert workspace.list_dataset_names() == []
     assert not workspace.root.exists()

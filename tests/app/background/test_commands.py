@@ -36,7 +36,7 @@ def runner() -> Iterator[CommandRunner]:
 
 @pytest.fixture
 def endless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    """An endless command in place of `crlc train`; other commands are real."""
+    """Replace `crlc train` by an endless command; other commands are real."""
     from app.background import commands
 
     real = commands.python_command

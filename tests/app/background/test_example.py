@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from crlc.runs.maps import load_any_map
 from crlc.runs.results import read_result
+from crlc.services.export import FORMATS
 from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN
 from crlc.workspace.runs import RunStore
@@ -20,14 +21,13 @@ from tests.fixtures.exported_tables import read_assignments
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
-def download_export(page: Page, format: str, folder: Path) -> Path:
+def download_export(page: Page, key: str, folder: Path) -> Path:
     """Select a format on the Export page, and download the file; return its path."""
-    page.get_by_text(format, exact=True).click()
-    button = page.get_by_role("button", name="Download digits-example")
-    suffix = {"CSV table": ".csv", "Map as a web page": ".html"}[format]
-    expect(button).to_have_text(f"Download digits-example{'-map' if suffix == '.html' else ''}{suffix}")
+    page.get_by_text(FORMATS[key].title, exact=True).click()
+    download_button = page.get_by_role("button", name="Download digits-example")
+    expect(download_button).to_have_text(f"Download digits-example{FORMATS[key].suffix}")
     with page.expect_download() as download:
-        button.click()
+        download_button.click()
     file = folder / download.value.suggested_filename
     download.value.save_as(file)
     expect(page.get_by_role("status").get_by_text(f"{file.name} (")).to_be_visible()  # with its size
@@ -38,7 +38,11 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
     browser: Browser, workspace: Workspace, tmp_path: Path, request: pytest.FixtureRequest
 ):
     process, url = start_app(workspace, example=True)
-    request.addfinalizer(lambda: process.poll() is None and process.kill())
+
+    def kill_server() -> None:
+        process.kill()  # the latest one; nothing happens if it has ended
+
+    request.addfinalizer(kill_server)
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     page.set_default_timeout(WAIT_MS)
     page.goto(url)
@@ -51,7 +55,7 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
     expect(page.get_by_text("12 of 1,797 rows")).to_be_visible()
     run = RunStore(workspace).open(EXAMPLE_RUN)
     arrays = read_result(run).arrays
-    rows = list(read_assignments(download_export(page, "CSV table", tmp_path)))
+    rows = list(read_assignments(download_export(page, "csv", tmp_path)))
     by_id = {row.image_id: row for row in rows}
     assert sorted(by_id) == arrays["ids"].tolist()
     assert [by_id[number].cluster for number in arrays["ids"].tolist()] == arrays["cluster"].tolist()
@@ -61,13 +65,13 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
 
     ARTIFACTS.mkdir(exist_ok=True)
     page.screenshot(path=ARTIFACTS / "export.png")
-    html = download_export(page, "Map as a web page", tmp_path)
-    external: list[str] = []
+    html = download_export(page, "html", tmp_path)
+    requested: list[str] = []
     map_page = browser.new_page()
-    map_page.on("request", lambda one: one.url.startswith(("file:", "data:", "blob:")) or external.append(one.url))
+    map_page.on("request", lambda one: requested.append(one.url))
     map_page.goto(html.as_uri())
     expect(map_page.locator(".js-plotly-plot")).to_be_visible()
-    assert external == []
+    assert [url for url in requested if not url.startswith(("file:", "data:", "blob:"))] == []
     map_page.close()
 
     # An export that is not possible shows its error beside the button.

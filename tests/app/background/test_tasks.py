@@ -15,7 +15,7 @@ from crlc.errors import UsageError
 from crlc.progress import Progress
 from crlc.runs.results import get_maps_folder
 from crlc.workspace import Workspace
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 WAIT_SECONDS = 60
 
@@ -61,7 +61,7 @@ def test_task_runs_once_per_key_and_can_be_cancelled():
 
 
 def test_map_is_computed_in_the_background_and_can_be_cancelled(workspace: Workspace, tmp_path: Path):
-    run = tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    run = write_tiny_run(workspace, import_tiny_dataset(workspace, tmp_path / "set"))
     for file in get_maps_folder(run).iterdir():
         file.unlink()
     view = open_run_view(workspace, run)

@@ -16,7 +16,7 @@ from crlc.runs.results import get_maps_folder
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
 from tests.fixtures.browser import button, by_key
-from tests.fixtures.handmade_run import handmade_result, on_circle
+from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import describe_run
 
@@ -34,8 +34,8 @@ def create_large_run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
     describe_run(workspace, dataset, "many", clusters=2)
     angles, confidences = np.linspace(0, 180, COUNT).tolist(), np.linspace(0.99, 0.6, COUNT).tolist()
     clusters = [0] * (COUNT // 2) + [1] * (COUNT // 2)
-    run = handmade_result(
-        workspace, dataset, name="many", z=on_circle(angles), clusters=clusters, confidences=confidences
+    run = write_handmade_result(
+        workspace, dataset, name="many", z=place_on_circle(angles), clusters=clusters, confidences=confidences
     )
     get_maps_folder(run).mkdir()
     z = run.open_result()[0]["z"]

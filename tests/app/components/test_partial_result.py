@@ -13,7 +13,7 @@ from crlc.runs.state import RunState
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.fixtures.app_pages import page
-from tests.fixtures.tiny_run import CLUSTERS, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
 BADGE_ICON = ":material/hourglass_top:"
 
@@ -21,7 +21,7 @@ BADGE_ICON = ":material/hourglass_top:"
 @pytest.fixture
 def training_run(empty: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run that this process trains, with its first result."""
-    run = tiny_run(empty, tiny_dataset(empty, tmp_path / "set"))
+    run = write_tiny_run(empty, import_tiny_dataset(empty, tmp_path / "set"))
     run.write_status(RunState.RUNNING, epoch=4, epochs=10, step=40, steps=100, stage="training")
     write_result(run, step=30, clusters=CLUSTERS)
     return run

@@ -43,11 +43,11 @@ def ciede2000(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     light, chroma = (light1 + light2) / 2, (chroma1 + chroma2) / 2
     hue = (hue1 + turn / 2) % 360
 
-    def cosine(degrees: np.ndarray) -> np.ndarray:
+    def compute_cosine(degrees: np.ndarray) -> np.ndarray:
         return np.cos(np.radians(degrees))
 
-    waves = 1 - 0.17 * cosine(hue - 30) + 0.24 * cosine(2 * hue) + 0.32 * cosine(3 * hue + 6)
-    waves -= 0.2 * cosine(4 * hue - 63)
+    waves = 1 - 0.17 * compute_cosine(hue - 30) + 0.24 * compute_cosine(2 * hue) + 0.32 * compute_cosine(3 * hue + 6)
+    waves -= 0.2 * compute_cosine(4 * hue - 63)
     by_light = (light2 - light1) / (1 + 0.015 * (light - 50) ** 2 / np.sqrt(20 + (light - 50) ** 2))
     by_chroma = (chroma2 - chroma1) / (1 + 0.045 * chroma)
     by_hue = 2 * np.sqrt(chroma1 * chroma2) * np.sin(np.radians(turn / 2)) / (1 + 0.015 * chroma * waves)

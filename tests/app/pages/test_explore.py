@@ -21,7 +21,7 @@ from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import alerts, link_labels, page
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_explore_and_clusters_show_the_next_step_without_datasets(show, name: st
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])
 def test_explore_and_clusters_offer_a_preview_before_training(show, workspace: Workspace, tmp_path: Path, name: str):
-    tiny_dataset(workspace, tmp_path / "set")
+    import_tiny_dataset(workspace, tmp_path / "set")
     at = show(name)
     assert "set has no runs yet" in get_text(at)
     assert [button.key for button in at.main.button] == ["compute-preview"]
@@ -59,8 +59,8 @@ def test_explore_and_clusters_offer_a_preview_before_training(show, workspace: W
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])
 def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Workspace, tmp_path: Path, name: str):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    run = tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
     file = next(run.path.glob("result-*")) / "q.npy"
     file.write_bytes(file.read_bytes()[:150])
     assert "tiny-run cannot be used" in alerts(show(name))
@@ -73,9 +73,9 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
 
 
 def test_explore_filters_colours_and_moves_images(show, workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
     # One image of class b is in the cluster of class a.
-    tiny_run(workspace, dataset, clusters=[0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
+    write_tiny_run(workspace, dataset, clusters=[0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
     at = show("explore")
     assert all(fact in get_text(at) for fact in (">tiny-run<", ">12 images<", ">3 clusters<"))
     at.text_input(key="explore-search").set_value("B/0000").run()
@@ -106,7 +106,7 @@ def test_explore_filters_colours_and_moves_images(show, workspace: Workspace, tm
 
 
 def test_explore_does_not_restart_a_cancelled_map(show, workspace: Workspace, tmp_path: Path):
-    run = tiny_run(workspace, tiny_dataset(workspace, tmp_path / "set"))
+    run = write_tiny_run(workspace, import_tiny_dataset(workspace, tmp_path / "set"))
     next(get_maps_folder(run).glob("map-tsne-*")).unlink()
     key = f"map-runs-tiny-run-{open_run_view(workspace, run).layout_version}-tsne"
     may_end = threading.Event()
@@ -123,8 +123,8 @@ def test_explore_does_not_restart_a_cancelled_map(show, workspace: Workspace, tm
 
 
 def test_clusters_page_names_splits_moves_and_undoes(show, workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    run = tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
     at = show("clusters")
     text = get_text(at)
     assert "4 images" in text
@@ -157,8 +157,8 @@ def test_clusters_page_names_splits_moves_and_undoes(show, workspace: Workspace,
 
 
 def test_clusters_page_shows_the_error_of_an_edit_that_cannot_be_saved(show, workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_tiny_run(workspace, dataset)
     at = show("clusters")
     with AnnotationStore(dataset) as annotations:
         annotations.label([1], "x")
@@ -169,7 +169,7 @@ def test_clusters_page_shows_the_error_of_an_edit_that_cannot_be_saved(show, wor
 
 
 def test_untrained_preview_is_marked_and_has_neighbours(show, workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
     network = FROZEN_HEADS.replace(image_size=48)
     explore_dataset(workspace, dataset, ExplorationSettings(3, MapSettings("pca"), network=network))
     at = show("explore")

@@ -14,7 +14,7 @@ from crlc.runs.folder import RunFolder
 from crlc.services.analyse_run import RunAnalysis
 from tests.app.conftest import ARTIFACTS, RunningApp
 from tests.fixtures.browser import button, draw, select_cluster, text_box, to_window_coordinates
-from tests.fixtures.tiny_run import COORDINATES, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import COORDINATES, import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -124,7 +124,7 @@ def edit_clusters(page: Page, app: RunningApp, run: RunFolder) -> None:
 
 
 def test_explore_map_selects_images_and_clusters_page_saves_edits(page: Page, app: RunningApp, tmp_path: Path):
-    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
+    run = write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
     external: list[str] = []
     page.on(
         "request", lambda request: request.url.startswith((app.url, "data:", "blob:")) or external.append(request.url)

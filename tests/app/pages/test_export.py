@@ -14,12 +14,12 @@ from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from crlc.workspace.runs import RunStore
 from tests.fixtures.app_pages import alerts, link_labels, page, texts
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
 def tiny(empty: Workspace) -> Workspace:
-    tiny_run(empty, tiny_dataset(empty, empty.root.parent / "set"))
+    write_tiny_run(empty, import_tiny_dataset(empty, empty.root.parent / "set"))
     return empty
 
 

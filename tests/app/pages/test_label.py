@@ -22,7 +22,7 @@ from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import alerts, link_labels, page, texts
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 SELECTION, CLUSTER_0 = "selection", "cluster 0"
 
@@ -61,7 +61,7 @@ def test_label_page_shows_the_next_step_without_datasets():
 
 
 def test_label_page_offers_a_preview_before_training(empty: Workspace, tmp_path: Path):
-    tiny_dataset(empty, tmp_path / "set")
+    import_tiny_dataset(empty, tmp_path / "set")
     at = page("label")
     assert "set has no runs yet" in get_text(at)
     assert [button.key for button in at.main.button] == ["compute-preview"]
@@ -69,7 +69,7 @@ def test_label_page_offers_a_preview_before_training(empty: Workspace, tmp_path:
 
 @pytest.mark.slow
 def test_label_page_before_training_labels_images_without_improving(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
     network = FROZEN_HEADS.replace(image_size=48)
     explore_dataset(empty, dataset, ExplorationSettings(3, MapSettings("pca"), network=network))
     add_label(dataset, 12, "bird")
@@ -85,8 +85,8 @@ def test_label_page_before_training_labels_images_without_improving(empty: Works
 
 
 def test_improve_button_needs_labels_and_a_finished_run(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    run = tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    run = write_tiny_run(empty, dataset)
     at = page("label")
     assert "at least one label" in get_text(at)
     assert at.button(key="improve").disabled
@@ -106,8 +106,8 @@ def test_improve_button_needs_labels_and_a_finished_run(empty: Workspace, tmp_pa
 
 @pytest.mark.slow
 def test_improve_button_submits_a_job_and_shows_its_failure(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    write_tiny_run(empty, dataset)
     with AnnotationStore(dataset) as annotations:
         annotations.label([1, 5], "cat")
     at = page("label")
@@ -129,8 +129,8 @@ def test_improve_button_submits_a_job_and_shows_its_failure(empty: Workspace, tm
 
 
 def test_label_page_labels_a_selection_and_undoes_it(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    write_tiny_run(empty, dataset)
     add_label(dataset, 12, "**bird**")
     at = page("label")
     assert at.selectbox(key="label-source").options[1].startswith("Cluster 0")
@@ -158,8 +158,8 @@ def test_label_page_labels_a_selection_and_undoes_it(empty: Workspace, tmp_path:
 
 
 def test_label_page_renames_and_removes_a_label(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    write_tiny_run(empty, dataset)
     with AnnotationStore(dataset) as annotations:
         annotations.label([1, 2], "cat")
     at = page("label")
@@ -174,8 +174,8 @@ def test_label_page_renames_and_removes_a_label(empty: Workspace, tmp_path: Path
 
 
 def test_label_page_imports_labels_with_a_report(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    write_tiny_run(empty, dataset)
     table = tmp_path / "labels.csv"
     table.write_text("path,label\na/00000.png,cat\nb/00000.png,dog\nnowhere.png,dog\nc/00000.png,\n")
     at = page("label")
@@ -199,8 +199,8 @@ def test_label_page_imports_labels_with_a_report(empty: Workspace, tmp_path: Pat
 
 
 def test_label_page_shows_errors_of_damaged_files(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    run = tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    run = write_tiny_run(empty, dataset)
     with AnnotationStore(dataset) as annotations:
         annotations.label([1], "x")
     file = dataset.folder / "annotations.sqlite"
@@ -214,8 +214,8 @@ def test_label_page_shows_errors_of_damaged_files(empty: Workspace, tmp_path: Pa
 
 
 def test_explore_page_labels_the_selection(empty: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(empty, tmp_path / "set")
-    tiny_run(empty, dataset)
+    dataset = import_tiny_dataset(empty, tmp_path / "set")
+    write_tiny_run(empty, dataset)
     add_label(dataset, 12, "bird")
     at = page("explore")
     at.session_state["exploring"].selection = SelectedImages(np.array([2, 9]), "selected")
@@ -236,5 +236,5 @@ def test_keyboard_dialog_lists_all_shortcuts(show_page: Callable[[], AppTest]):
 
 @pytest.fixture
 def show_page(empty: Workspace, tmp_path: Path) -> Callable[[], AppTest]:
-    tiny_run(empty, tiny_dataset(empty, tmp_path / "set"))
+    write_tiny_run(empty, import_tiny_dataset(empty, tmp_path / "set"))
     return lambda: page("label")

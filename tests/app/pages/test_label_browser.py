@@ -17,7 +17,7 @@ from tests.annotations.test_log import fill
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.fixtures.annotations import read_labels
 from tests.fixtures.browser import CURRENT_IMAGE, IS_SAVED, button, by_key, wait_until_saved
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 @pytest.fixture
 def labelled(app: RunningApp, tmp_path: Path) -> ImageDataset:
     """Return a dataset with a run; two of its three clusters have names."""
-    dataset = tiny_dataset(app.workspace, tmp_path / "set")
-    run = tiny_run(app.workspace, dataset)
+    dataset = import_tiny_dataset(app.workspace, tmp_path / "set")
+    run = write_tiny_run(app.workspace, dataset)
     with AnnotationStore(dataset) as annotations:
         editor = ClusterEditor(annotations, RunAnalysis.open(app.workspace, run.id).clustering)
         editor.set_name(0, "cat")
@@ -160,8 +160,8 @@ def test_label_desk_shows_decisions_that_cannot_be_saved(page: Page, app: Runnin
 @pytest.mark.parametrize("small_disk", ["8m"], indirect=True)
 def test_label_desk_reports_a_full_disk_and_keeps_saved_labels(browser: Browser, small_disk: Path, tmp_path: Path):
     workspace = Workspace(small_disk / "workspace")
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_tiny_run(workspace, dataset)
     with AnnotationStore(dataset) as annotations:
         annotations.label([12], "cat")
     process, url = start_app(workspace)

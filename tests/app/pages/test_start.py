@@ -25,7 +25,7 @@ from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from tests.fixtures.app_pages import alerts, page, run_ids, texts
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_sample_data_button_submits_a_training(empty: Workspace):
 
 
 def test_dataset_card_deletes_the_dataset_with_its_runs(trained: Workspace):
-    tiny_run(trained, tiny_dataset(trained, trained.root.parent / "set"))
+    write_tiny_run(trained, import_tiny_dataset(trained, trained.root.parent / "set"))
     test = page("start")
     assert "2 runs" in texts(test)
     assert "1 run." in texts(test)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def open_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningApp, str]]:
-    """A server that other computers can reach, and its token."""
+    """Yield a server that other computers can reach, and its token."""
     workspace = Workspace(tmp_path_factory.mktemp("open") / "workspace")
     save_images(workspace.root.parent / "set", 1)
     workspace.import_dataset(str(workspace.root.parent / "set"))

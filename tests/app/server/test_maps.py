@@ -14,13 +14,13 @@ from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor
 from tests.app.conftest import RunningApp
 from tests.app.server.test_asgi import send_request
-from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_tiny_run
 
 
 @pytest.mark.slow
 def test_map_routes_send_coordinates_ids_and_values(app: RunningApp, tmp_path: Path):
-    dataset = tiny_dataset(app.workspace, tmp_path / "set")
-    run = tiny_run(app.workspace, dataset)
+    dataset = import_tiny_dataset(app.workspace, tmp_path / "set")
+    run = write_tiny_run(app.workspace, dataset)
     view = open_run_view(app.workspace, run)
 
     def get(url: str) -> np.ndarray | int:

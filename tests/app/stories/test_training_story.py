@@ -1,4 +1,4 @@
-"""A training in a real browser: followed, stopped, killed, resumed, followed after a restart of the app, finished.
+"""A training run in a real browser: followed, stopped, killed, resumed, followed after a restart of the app, finished.
 
 The training process is paused during slow checks, because a fast computer would finish the training meanwhile.
 """
@@ -70,7 +70,7 @@ def end_by_ctrl_c(process: subprocess.Popen[str]) -> str:
 
 @pytest.fixture
 def servers(workspace: Workspace) -> Iterator[list[subprocess.Popen[str]]]:
-    """List for started servers; they and active trainings are killed at the end, even if the test fails."""
+    """Yield a list for started servers; they and active training processes are killed at the end of the test."""
     servers: list[subprocess.Popen[str]] = []
     yield servers
     for process in servers:

@@ -44,7 +44,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SIDE, IMAGES_PER_KIND = 24, 32
 LABELS, EPOCHS = 8, 16
 TRAINING_TIMEOUT_MS = 300_000
-"""Enough for a training on a busy computer."""
+"""Enough for a training run on a busy computer."""
 
 
 # ---- images

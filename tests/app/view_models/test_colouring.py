@@ -11,12 +11,12 @@ from app.view_models.view_cache import open_annotations, open_run_view
 from crlc.annotations.store import AnnotationStore
 from crlc.errors import NotFoundError
 from crlc.workspace import Workspace
-from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, import_tiny_dataset, write_tiny_run
 
 
 def test_colouring_of_a_run_has_values_and_legend(workspace: Workspace, tmp_path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    run = tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
     view = open_run_view(workspace, run)
     assert list_colourings(view) == ("cluster", "class", "confidence", "agreement")
     by_cluster = compute_colouring(view, "cluster")

@@ -19,7 +19,7 @@ from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
 from tests.app.server.test_asgi import send_request
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, COORDINATES, tiny_dataset, tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, COORDINATES, import_tiny_dataset, write_tiny_run
 
 ALL = ExportOptions()
 
@@ -27,8 +27,8 @@ ALL = ExportOptions()
 @pytest.fixture
 def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run whose image 1 has a spreadsheet formula as its label; image 2 is excluded, cluster 0 is named."""
-    dataset = tiny_dataset(workspace, tmp_path / "set")
-    run = tiny_run(workspace, dataset)
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
     annotate(workspace, run)
     return run
 
@@ -60,7 +60,7 @@ def test_build_attachment_header_escapes_any_name():
 
 @pytest.mark.slow
 def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: Path):
-    run = tiny_run(app.workspace, tiny_dataset(app.workspace, tmp_path / "set"))
+    run = write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
     annotate(app.workspace, run)
     folders_before = set(Path(tempfile.gettempdir()).glob("crlc-export-*"))
     for key, name in (

@@ -15,20 +15,20 @@ from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor
 from crlc.jobs.job import JobState, create_job
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_run import handmade_result, on_circle
-from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, tiny_dataset
+from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
+from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, import_tiny_dataset
 
 
 def test_training_labels_come_with_warnings(workspace: Workspace, tmp_path: Path):
     folder = tmp_path / "set"
-    dataset = tiny_dataset(workspace, folder)
+    import_tiny_dataset(workspace, folder)
     (folder / "c" / "copy.png").write_bytes((folder / "c" / "00000.png").read_bytes())
     workspace.import_dataset(str(folder))
     dataset = workspace.open_dataset("set")
-    run = handmade_result(
+    run = write_handmade_result(
         workspace,
         dataset,
-        z=on_circle(list(range(13))),
+        z=place_on_circle(list(range(13))),
         clusters=[*CLUSTERS, 2],
         confidences=[*CONFIDENCES, 0.9],
         count=3,
@@ -51,10 +51,8 @@ def test_training_labels_come_with_warnings(workspace: Workspace, tmp_path: Path
         editor = ClusterEditor(annotations, view.analysis.clustering)
         editor.set_name(1, "bird")
         editor.move([10, 1], 1)
-        assert (
-            len(collect_training_labels(view, annotations)),
-            collect_training_labels(view, annotations).moved,
-        ) == (6, 1)
+        without_moves = collect_training_labels(view, annotations)
+        assert (len(without_moves), without_moves.moved) == (6, 1)
         with_moves = collect_training_labels(view, annotations, with_moves=True)
         assert with_moves.labels.to_mapping()[10] == "bird"
         assert len(with_moves) == 7

@@ -23,7 +23,7 @@ from crlc.clusters.clustering import ClusterEditor
 from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
-from tests.fixtures.tiny_run import CLUSTERS, tiny_dataset
+from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset
 
 
 def test_suggested_images_cover_the_clusters_without_decided_ones(workspace: Workspace, view):
@@ -64,7 +64,7 @@ def test_merge_names_keeps_the_positions_of_known_names():
 
 
 def test_suggested_images_before_training_are_near_the_centres(workspace: Workspace, tmp_path: Path):
-    dataset = tiny_dataset(workspace, tmp_path / "set")
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
     explore_dataset(
         workspace,
         dataset,

@@ -9,7 +9,7 @@ import pytest
 
 from app.view_models.label_session import Decision, DecisionBatch, LabelSession, parse_batch
 from crlc.annotations.store import AnnotationStore
-from tests.fixtures.handmade_dataset import handmade_dataset, numbered
+from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 
 
 def batch(*decisions: Decision, window: str = "w", seen: int = 0, at: int | None = None) -> DecisionBatch:
@@ -21,7 +21,7 @@ def label(number: int, image: int, name: str) -> Decision:
 
 
 def test_session_executes_each_decision_once(tmp_path: Path):
-    with AnnotationStore(handmade_dataset(tmp_path, numbered(9))) as annotations:
+    with AnnotationStore(write_handmade_dataset(tmp_path, build_numbered_paths(9))) as annotations:
         session = LabelSession()
         first = [label(1, 3, "a"), label(2, 4, "b")]
         assert session.apply(batch(*first, at=5), annotations) == 2
@@ -39,7 +39,7 @@ def test_session_executes_each_decision_once(tmp_path: Path):
 
 
 def test_session_counts_decisions_per_window(tmp_path: Path):
-    with AnnotationStore(handmade_dataset(tmp_path, numbered(4))) as annotations:
+    with AnnotationStore(write_handmade_dataset(tmp_path, build_numbered_paths(4))) as annotations:
         session = LabelSession()
         session.apply(batch(label(1, 1, "a"), label(2, 2, "a")), annotations)
         assert session.apply(batch(label(1, 3, "b"), window="reloaded"), annotations) == 1
@@ -49,7 +49,7 @@ def test_session_counts_decisions_per_window(tmp_path: Path):
 
 
 def test_session_undoes_its_own_decision_only(tmp_path: Path):
-    dataset = handmade_dataset(tmp_path, numbered(6))
+    dataset = write_handmade_dataset(tmp_path, build_numbered_paths(6))
     with AnnotationStore(dataset) as mine, AnnotationStore(dataset) as theirs:
         session = LabelSession()
         session.apply(batch(label(1, 1, "a"), label(2, 1, "b"), Decision(3, "exclude", 2)), mine)
@@ -74,7 +74,7 @@ def test_session_undoes_its_own_decision_only(tmp_path: Path):
 
 
 def test_session_reports_decisions_that_cannot_be_written(tmp_path: Path):
-    dataset = handmade_dataset(tmp_path, numbered(4))
+    dataset = write_handmade_dataset(tmp_path, build_numbered_paths(4))
     with AnnotationStore(dataset) as annotations:
         annotations.label([4], "x")
         session = LabelSession()

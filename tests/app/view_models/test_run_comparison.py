@@ -14,7 +14,7 @@ from app.view_models.run_table import RunEntry
 from app.view_models.view_cache import open_run_view
 from crlc.analysis.comparison import compare_clusterings
 from crlc.workspace import Workspace
-from tests.fixtures.handmade_run import handmade_result, on_circle
+from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.tiny_run import CONFIDENCES
 
 
@@ -47,10 +47,10 @@ def test_find_comparison_pair_returns_parent_and_child():
 
 def test_compare_with_parent_groups_reassigned_images(workspace: Workspace, view):
     after = [0, 0, 0, 1, 1, 1, 1, 1, 2, 1, 1, 2]
-    child = handmade_result(
+    child = write_handmade_result(
         workspace,
         view.dataset,
-        z=on_circle(list(range(12))),
+        z=place_on_circle(list(range(12))),
         clusters=after,
         confidences=CONFIDENCES,
         count=3,
