@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-# Layers from the bottom up. A module may import from its own package and from packages in the lines above it.
-# Packages in the same line do not import each other, so no import cycle between packages is possible.
+# Layers, the lowest first. A module may import from its own package and from lower layers: the lines above its own.
+# Packages of the same layer do not import each other, so no import cycle between packages is possible.
 LAYERS = (
     ("crlc.arrays", "crlc.errors", "crlc.paths", "crlc.progress"),
     ("crlc.files", "crlc.validation", "crlc.formatting", "crlc.subprocesses"),
@@ -41,7 +41,7 @@ LAYERS = (
     ("app.__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-MAX_FILE_LINES = 420
+MAX_FILE_LINES = 400
 SOURCES = sorted([*(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
 ALL_PYTHON_FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
@@ -78,12 +78,12 @@ def find_violations(module: str, source: str) -> list[str]:
             found.append(f"{module} imports {imported}")
         other = find_layer(imported)
         if own is not None and other not in (None, own) and LEVEL[other] >= LEVEL[own]:
-            found.append(f"{module} imports {imported}, which is not below it")
+            found.append(f"{module} imports {imported}, which is not in a lower layer")
     return found
 
 
 @pytest.mark.parametrize("file", SOURCES, ids=get_module_name)
-def test_imports_point_downward(file: Path):
+def test_imports_are_from_lower_layers(file: Path):
     module = get_module_name(file)
     assert module in ("crlc", "app", "app.components") or find_layer(module), (
         f"{module} belongs to no layer: add it to LAYERS"

@@ -1,1 +1,1 @@
-"""Session state: the only modules that use `st.session_state` and the query parameters of the URL."""
+"""Session state: the only package that uses `st.session_state` and `st.query_params`."""
