@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from app.view_models.training_form import TrainForm, list_setting_fields, parse_assignments, validate_changes
 from crlc.cli.main import build_parser
+from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import SETTING_NAMES
 
@@ -26,6 +27,15 @@ def test_train_form_arguments_are_parsed_by_the_cli():
     assert options.set == ["temperature=0.2", "frozen=true"]
     assert TrainForm("digits").to_arguments() == ["digits", "--preset", "quick"]
     assert TrainForm("my set", changes={"seed": 1}).to_command() == "crlc train 'my set' --preset quick --seed 1"
+
+
+def test_train_form_uses_options_that_exist():
+    values = {"backbone": "small", "implementation": "simclr", "critic": "dot", "augment": "photo", "epochs": 3}
+    values |= {"seed": 1, "neighbours": 5}
+    assert sorted(values) == sorted(SETTINGS_WITH_OPTION)
+    options = build_parser().parse_args(["train", *TrainForm("digits", changes=values).to_arguments()])
+    assert {name: getattr(options, name) for name in values} == values
+    assert options.set == []
 
 
 def test_describe_changes_lists_differences_from_the_preset():
