@@ -26,6 +26,9 @@ from crlc.workspace.workspace import Workspace
 CLEAR_STEP = 0.75
 """A curve with a clearness above this has an unambiguous step."""
 
+_MAX_SEED_RATIO = 1.5
+"""Seeds whose suggestions differ by more than this factor contradict each other."""
+
 _MAX_IMAGES = 20_000
 _RECIPE_SAMPLE_IMAGES = 64
 
@@ -40,17 +43,39 @@ class SuggestedCount:
 
     @property
     def is_clear(self) -> bool:
-        """True if the curve has an unambiguous step."""
-        return self.count.clearness > CLEAR_STEP
+        """Whether the curve has an unambiguous step, and the seeds suggest similar numbers."""
+        by_seed = self.count.suggestion_by_seed
+        return self.count.clearness > CLEAR_STEP and max(by_seed) <= _MAX_SEED_RATIO * min(by_seed)
+
+    @property
+    def reason(self) -> str:
+        """Sentence for the user that explains the suggestion and its range, or that there is no clear number."""
+        count = self.count
+        if not self.is_clear:
+            return (
+                "The images have no clear number of clusters: information grows steadily with each further cluster. "
+                "Choose the number by purpose, and try several."
+            )
+        if count.lowest == count.highest:
+            return f"Beyond {count.suggestion} clusters, a further one adds little information."
+        return (
+            f"Plausible are {count.lowest} to {count.highest}: up to {count.suggestion}, every cluster adds much "
+            f"information; up to {count.highest}, repeated clusterings still find similar clusters."
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of run.json, which is also the output of `count --json`."""
         return {
             "suggestion": self.count.suggestion,
+            "lowest": self.count.lowest,
+            "highest": self.count.highest,
+            "is_clear": self.is_clear,
+            "reason": self.reason,
             "read_from": self.read_from,
             "counts": self.count.counts.tolist(),
             "information": self.count.information.round(5).tolist(),
             "added_share": self.count.added_fraction.round(5).tolist(),
+            "agreement": self.count.agreement.round(5).tolist(),
             "clearness": round(self.count.clearness, 4),
             "by_cut": list(self.count.suggestion_by_seed),
         }
@@ -126,7 +151,7 @@ def suggest_count(
             built, sample, settings, Path(folder, "vectors.npy"), fit=True, report=report
         ).vectors
         found = suggest_cluster_count(vectors, max_clusters=max_clusters, seed=seed, report=report)
-    return SuggestedCount(found, "features of the default pretrained backbone")
+    return SuggestedCount(found, "pretrained image features")
 
 
 def _compute_pixel_vectors(images: TrainingImages) -> NDArray[np.float32]:

@@ -324,7 +324,7 @@ def _suggest_clusters(
             max_clusters=search.max_clusters,
             report=events.progress,
         )
-        doubt = "" if found.is_clear else " No clear optimum; try nearby values too."
+        doubt = "" if found.is_clear else f" {found.reason}"
         events.note(f"Clusters: {found.count.suggestion} suggested, based on {found.read_from}.{doubt}")
         return json.dumps(found.to_json())
 

@@ -77,6 +77,9 @@ class TrainingState:
     metrics_length: int
     """Length of the metrics log in bytes; later records are removed on resuming."""
 
+    is_result_selected: bool = False
+    """Whether the subhead of the final result is selected and has learnt the consensus, which must happen once."""
+
     def save(self, file: Path) -> None:
         """Write the state as a checkpoint."""
         content = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -90,4 +93,5 @@ class TrainingState:
             DamagedError: the file is not a checkpoint, or a newer version wrote it.
         """
         content = load_checkpoint(file, device)
+        content = {"is_result_selected": False} | content  # earlier versions did not store it
         return cls(**{field.name: content[_STORED_NAMES.get(field.name, field.name)] for field in fields(cls)})

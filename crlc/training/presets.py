@@ -174,6 +174,7 @@ FROZEN_HEADS = TrainSettings().replace(
     subheads=14,
     unbalanced_subheads=4,
     unbalanced_entropy_weight=-0.25,
+    consensus=True,
     feature_weight=1.0,
     learning_rate=1e-3,
     schedule="cosine",

@@ -98,6 +98,10 @@ class ClusteringLossSettings(Validated):
     unbalanced_entropy_weight: float = number(0.0, -0.9, 1000.0)
     """λ1 of the unbalanced subheads. Below 0 they no longer favour clusters of equal size, as L_PC itself does."""
 
+    consensus: bool = False
+    """Whether the selected subhead finally learns the mean of all subheads with the same λ1. Only for pairs of
+    neighbours on a frozen backbone, without labels. Paper: no."""
+
     label_weight: float = number(1.0, 0.0, 1000.0)
     """Weight λ3 of the cross-entropy on labelled images in CRLC-semi (Eq. 12). Paper: 1."""
 

@@ -11,8 +11,10 @@ from torch import Tensor
 from crlc.model import CrlcNetwork
 from crlc.model.memory_bank import MemoryBank
 from crlc.training.batches import BatchBuilder, LabelTargets
+from crlc.training.consensus import distil_consensus
 from crlc.training.distributed import ComputeContext, synchronize_gradients
 from crlc.training.epoch_metrics import EpochTotals
+from crlc.training.inputs import FeatureInputs
 from crlc.training.metric_names import CLUSTER_INFORMATION_METRICS, FEATURE_METRICS
 from crlc.training.mixed_precision import MixedPrecision
 from crlc.training.optimizer import compute_learning_rate, make_optimizer
@@ -117,6 +119,24 @@ class StageRunner:
             self.settings.effective_unbalanced_subheads,
             has_pseudo_labels=self._has_pseudo_labels,
         )
+
+    def distil_consensus(self, selected: int) -> None:
+        """Let the selected subhead learn the mean of the balanced subheads, if the settings request it.
+
+        A run with labels has no consensus: its labels already unite the subheads. Neither has a result with clusters
+        of different sizes: the few unbalanced subheads agree too little.
+
+        Args:
+            selected: the selected subhead.
+        """
+        balanced = self.settings.model.subheads - self.settings.effective_unbalanced_subheads
+        if (
+            self.settings.clustering_loss.consensus
+            and isinstance(self._inputs, FeatureInputs)
+            and self._labels is None
+            and selected < balanced
+        ):
+            distil_consensus(self._network.c_head, self._inputs, selected, balanced, self.settings.run.seed)
 
     def compute_epoch_metrics(self, subhead: int) -> dict[str, Any]:
         """Return the metrics of the epoch; those that the stage does not compute are `None`, not 0."""

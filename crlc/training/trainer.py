@@ -111,6 +111,7 @@ class Trainer:
         self._runner: StageRunner | None = None
         self._restored: TrainingState | None = None
         self.step, self.subhead, self.subhead_by_loss = 0, 0, 0
+        self._is_result_selected = False
         self._last_checkpoint = time.monotonic()
         if weights is not None:
             self.network.load_learned_state(weights)
@@ -235,7 +236,10 @@ class Trainer:
     def _finish(self) -> None:
         """Select the subhead, save the last checkpoint, and write the final result and metrics."""
         runner = self._enter_stage()
-        self.subhead = runner.select_result_subhead(self.subhead_by_loss)
+        if not self._is_result_selected:
+            self.subhead = runner.select_result_subhead(self.subhead_by_loss)
+            runner.distil_consensus(self.subhead)
+            self._is_result_selected = True
         # Save before writing the last record: a run that is interrupted after this line writes the record when resumed.
         self.save_checkpoint()
         last_epoch = runner.compute_epoch_metrics(self.subhead)
@@ -304,6 +308,7 @@ class Trainer:
             latest_metrics=self.logger.latest_metrics,
             seconds=self.logger.seconds,
             metrics_length=self.folder.metrics_log.flush(),
+            is_result_selected=self._is_result_selected,
             **self._runner.export_state(),
         )
 
@@ -318,6 +323,7 @@ class Trainer:
         self._restored = state
         self._precision.scaler.load_state_dict(state.scaler)
         self.step, self.subhead, self.subhead_by_loss = state.step, state.subhead, state.subhead_by_loss
+        self._is_result_selected = state.is_result_selected
         self.logger.latest_metrics, self.logger.seconds = state.latest_metrics, state.seconds
         if self.world.is_rank_zero:
             self.folder.metrics_log.truncate(state.metrics_length)

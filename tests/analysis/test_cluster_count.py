@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
+from crlc.analysis.class_metrics import compute_contingency
 from crlc.analysis.cluster_count import (
+    _compute_adjusted_rand_index,
     _compute_information,
+    _find_highest,
     _find_step,
     _merge,
     compute_merge_costs,
@@ -50,6 +54,31 @@ def test_suggestion_is_the_number_of_separate_groups(count: int):
     assert len(found.counts) == len(found.information) == len(found.added_fraction)
     assert (np.diff(found.information) >= -1e-9).all()
     assert found.added_fraction[count - 2] > 0.8 > found.added_fraction[count - 1]
+    assert found.lowest == count <= found.highest <= count + 1
+    assert found.agreement[count - 2] > 0.9
+
+
+def test_suggestion_finds_many_groups_in_the_default_range():
+    found = suggest_cluster_count(make_groups(40, 30))
+    assert 38 <= found.suggestion <= 42
+
+
+def test_adjusted_rand_index_equals_that_of_scikit_learn():
+    generator = np.random.default_rng(1)
+    one, two = generator.integers(4, size=300), generator.integers(3, size=300)
+    two[:200] = one[:200] % 3
+    assert _compute_adjusted_rand_index(compute_contingency(one, two)) == pytest.approx(adjusted_rand_score(one, two))
+    assert _compute_adjusted_rand_index(compute_contingency(one, 3 - one)) == 1
+
+
+def test_highest_plausible_count_needs_added_information_and_agreement():
+    # The step is at 3 clusters: level 1 before, level 0 far beyond it.
+    fractions = np.array([1.0, 1.0, 0.5, 0.4, 0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
+    agreement = np.full(10, 0.8)
+    assert _find_highest(fractions, agreement, 3) == 5
+    agreement[3] = 0.5  # the seeds find different clusters with five
+    assert _find_highest(fractions, agreement, 3) == 4
+    assert _find_highest(fractions[:2], agreement[:2], 3) == 3
 
 
 def test_suggestion_is_reproducible_by_seed():

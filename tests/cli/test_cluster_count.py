@@ -13,9 +13,10 @@ def test_count_prints_a_suggestion_and_its_curve(crlc: Callable[..., Outcome]):
     assert found["dataset"] == "digits"
     assert found["counts"] == list(range(2, 17))
     assert len(found["added_share"]) == len(found["information"]) == len(found["counts"])
-    assert 2 <= found["suggestion"] <= 14
+    assert 2 <= found["lowest"] <= found["suggestion"] <= found["highest"] <= 16
     printed = crlc("count", "digits", "--most", 14).out
     assert printed.startswith(f"digits: {found['suggestion']} clusters")
+    assert found["reason"] in printed
 
 
 def test_count_rejects_wrong_arguments(crlc: Callable[..., Outcome]):

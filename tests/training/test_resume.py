@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,9 +24,9 @@ from tests.training.conftest import UninterruptedRun
 
 CHECKPOINT_KEYS = {
     "format", "settings", "batch_size", "step", "network", "stage", "optimiser", "bank", "totals", "scaler", "subhead",
-    "subhead_by_loss", "latest", "seconds", "metrics_length",
+    "subhead_by_loss", "latest", "seconds", "metrics_length", "is_result_selected",
 }  # fmt: skip
-"""Part of the file format: earlier versions wrote the same keys."""
+"""Part of the file format: earlier versions wrote the same keys, except the last."""
 
 
 def kill_run(folder: Path, form: str, moment: str) -> None:
@@ -90,13 +91,29 @@ def test_resume_after_stop_is_exact(tmp_path: Path, uninterrupted_run: Uninterru
 
 @pytest.mark.slow
 def test_resume_of_a_frozen_run_is_exact(tmp_path: Path):
-    train(tmp_path / "uninterrupted", FROZEN, make_colour_images())
-    trainer = create_trainer(tmp_path / "run", FROZEN, make_colour_images())
+    settings = FROZEN.replace(consensus=True)
+    train(tmp_path / "uninterrupted", settings, make_colour_images())
+    trainer = create_trainer(tmp_path / "run", settings, make_colour_images())
     for _ in range(5):
         trainer.train_step()
     trainer.save_checkpoint()
-    train(tmp_path / "run", FROZEN, make_colour_images())
+    train(tmp_path / "run", settings, make_colour_images())
     assert_same_run(tmp_path / "run", tmp_path / "uninterrupted")
+
+    # After its last checkpoint, a run only writes its result again: it learns the consensus once.
+    shutil.copytree(tmp_path / "uninterrupted", tmp_path / "at-the-end")
+    train(tmp_path / "at-the-end", settings, make_colour_images())
+    assert_same_run(tmp_path / "at-the-end", tmp_path / "uninterrupted")
+
+
+@pytest.mark.slow
+def test_consensus_changes_only_the_selected_subhead(tmp_path: Path):
+    plain = train(tmp_path / "plain", FROZEN, make_colour_images())
+    trainer = train(tmp_path / "consensus", FROZEN.replace(consensus=True), make_colour_images())
+    assert trainer.subhead == plain.subhead
+    for one, two in zip(plain.network.c_head.parameters(), trainer.network.c_head.parameters(), strict=True):
+        changed = [not torch.equal(one[subhead], two[subhead]) for subhead in range(3)]
+        assert changed == [subhead == plain.subhead for subhead in range(3)]
 
 
 def test_resume_with_another_batch_size_is_refused(tmp_path: Path):

@@ -23,8 +23,6 @@ MAX_IMAGES_TO_MEASURE = 20_000
 """With more images, decoding them at another size is slow: the user must request the estimate."""
 
 _POLL_SECONDS = 1.0
-CLEAR_STEP = 0.75
-"""The value of `CLEAR_STEP` in `crlc.services.cluster_count`, whose import would load torch into the server."""
 
 
 def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> Command:
@@ -129,12 +127,10 @@ def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
     words, curve = st.columns([1, 2])
     with words:
         st.markdown(
-            f"**{found['suggestion']} clusters** suggested",
+            f"**{found['suggestion']:,} clusters** suggested",
             help="Smallest number of clusters at which one more adds little information about an image's neighbours.",
         )
-        show_caption(f"Based on {found['read_from']}.")
-        if found["clearness"] <= CLEAR_STEP:
-            show_caption("No clear optimum; try nearby values.")
+        show_caption(f"{found['reason']} Based on {found['read_from']}.")
         st.button(
             f"Use {found['suggestion']:,} clusters", on_click=training.apply_suggested_count,
             args=(dataset, found["suggestion"]),

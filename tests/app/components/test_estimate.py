@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.background.commands import CommandResult, get_command_runner
-from app.components.training import estimate
 from app.components.training.estimate import build_estimate_command, build_preset_commands, read_planned_settings
 from app.view_models.training_form import TrainForm
 from crlc.formatting import format_duration
 from crlc.jobs.shared_queue import get_queue
-from crlc.services import cluster_count
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import page, texts
@@ -46,7 +44,3 @@ def test_estimate_does_not_start_while_a_job_is_queued(trained: Workspace):
     command = build_estimate_command(trained, trained.open_dataset("digits"), TrainForm("digits", 10))
     assert get_command_runner().get_result(command) is None
     assert read_planned_settings(CommandResult()) is None
-
-
-def test_estimate_and_cluster_count_have_the_same_limit_of_a_clear_step():
-    assert estimate.CLEAR_STEP == cluster_count.CLEAR_STEP
