@@ -1,9 +1,10 @@
 """Heads on the same frozen features: `python benchmarks/heads.py scenes/ cifar10_5k/ fashion.npz [--imbalance]`.
 
 Compares k-means, a Gaussian mixture, a head trained with the loss of SCAN, and two-stage CRLC with each rule of subhead
-selection: by loss, by neighbour agreement, and the consensus of all subheads. Prints ACC in per cent for each seed.
-With --imbalance, the first source is also reduced to class sizes 437:250:125:100:75:50 in three orders (six classes).
-Classes are used for these numbers only.
+selection: by loss, by two scores of neighbour information, and three kinds of consensus. Prints ACC in per cent for
+each seed. With --imbalance, a source of six classes is also reduced to class sizes 437:250:125:100:75:50 in three
+orders, and a source of forty classes to sizes that fall geometrically from all to 12. Classes are used for these numbers
+only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,15 +31,19 @@ from crlc.analysis.class_metrics import compute_accuracy, compute_contingency
 from crlc.arrays import FloatArray, IntArray, LabelArray
 from crlc.data.options import ImportOptions
 from crlc.runs.folder import RunFolder
+from crlc.training.consensus import distil_consensus
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages, load_images, select_positions
+from crlc.training.inputs import FeatureInputs
 from crlc.training.planning import TrainRequest, plan_run
+from crlc.training.subhead_selection import weight_subheads
 from crlc.training.trainer import Trainer
 from crlc.workspace import Workspace
 
 CPU = torch.device("cpu")
 IMAGE_SIZE = 160
 CLASS_SIZES = (437, 250, 125, 100, 75, 50)
+GEOMETRIC_CLASSES, GEOMETRIC_SMALLEST = 40, 12
 ORDERS = ((0, 1, 2, 3, 4, 5), (5, 4, 3, 2, 1, 0), (2, 5, 0, 4, 1, 3))
 
 
@@ -48,6 +54,20 @@ def make_unbalanced(images: TrainingImages, order: tuple[int, ...]) -> TrainingI
         np.flatnonzero(images.classes == number)[: CLASS_SIZES[order[number]]] for number in range(len(CLASS_SIZES))
     ]
     return select_positions(images, np.sort(np.concatenate(kept)))
+
+
+def make_cuts(name: str, images: TrainingImages) -> dict[str, TrainingImages]:
+    """Return the unbalanced subsets of a source by title; none for other numbers of classes."""
+    assert images.classes is not None
+    counts = np.bincount(images.classes)
+    if len(counts) == len(CLASS_SIZES):
+        titles = (":".join(str(CLASS_SIZES[index]) for index in order) for order in ORDERS)
+        return {f"{name} {title}": make_unbalanced(images, order) for title, order in zip(titles, ORDERS, strict=True)}
+    if len(counts) == GEOMETRIC_CLASSES:
+        sizes = np.geomspace(counts.max(), GEOMETRIC_SMALLEST, len(counts)).round().astype(int)
+        kept = [np.flatnonzero(images.classes == number)[:size] for number, size in enumerate(sizes)]
+        return {f"{name}, geometric": select_positions(images, np.sort(np.concatenate(kept)))}
+    return {}
 
 
 def train_scan_head(vectors: FloatArray, neighbours: IntArray, clusters: int, seed: int) -> IntArray:
@@ -70,15 +90,14 @@ def train_scan_head(vectors: FloatArray, neighbours: IntArray, clusters: int, se
     return clusters_found
 
 
-def compute_consensus(q: FloatArray, selected: int) -> IntArray:
-    """Return the clusters of the mean probabilities of all subheads, aligned to the selected one; q is (S, N, C)."""
-    total = q[selected].copy()
-    for subhead in range(len(q)):
-        if subhead != selected:
-            shared = np.zeros((q.shape[2],) * 2)
-            table = compute_contingency(q[selected].argmax(axis=1), q[subhead].argmax(axis=1))
-            shared[: table.shape[0], : table.shape[1]] = table
-            total += q[subhead][:, linear_sum_assignment(shared, maximize=True)[1]]
+def compute_consensus(q: FloatArray, members: Iterable[int], reference: int) -> IntArray:
+    """Return the clusters of the mean probabilities of some subheads, aligned to the reference; q is (S, N, C)."""
+    total = np.zeros_like(q[reference])
+    for subhead in members:
+        shared = np.zeros((q.shape[2],) * 2)
+        table = compute_contingency(q[reference].argmax(axis=1), q[subhead].argmax(axis=1))
+        shared[: table.shape[0], : table.shape[1]] = table
+        total += q[subhead][:, linear_sum_assignment(shared, maximize=True)[1]]
     clusters: IntArray = total.argmax(axis=1)
     return clusters
 
@@ -97,7 +116,8 @@ def train_crlc(
     """Train CRLC; return ACC by each rule of subhead selection, and the inputs of the other heads."""
     assert images.classes is not None
     request = TrainRequest(method="two-stage", values={"clusters": clusters, "seed": seed}, assignments=changes)
-    settings = plan_run(request, images, has_gpu=False).settings.replace(evaluations=1)
+    planned = plan_run(request, images, has_gpu=False).settings
+    settings = planned.replace(evaluations=1, consensus=False)  # the consensus is computed below
     with tempfile.TemporaryDirectory() as temporary:
         folder = RunFolder(Path(temporary, "run"))
         folder.path.mkdir()
@@ -111,13 +131,21 @@ def train_crlc(
     with torch.no_grad():
         q = trainer.network.eval()(torch.from_numpy(vectors)).q.numpy()
     each = q.argmax(axis=2)
-    selected = trainer.subhead
-    by_loss = trainer.subhead_by_loss
+    selected, balanced = trainer.subhead, settings.model.subheads - settings.effective_unbalanced_subheads
+    inputs = FeatureInputs(vectors, 0.0, CPU)
+    relative = np.argsort(-weight_subheads(trainer.network, inputs, neighbours))
     scores = {
-        "CRLC, subhead by loss": each[by_loss],
-        "CRLC, subhead by neighbours (default)": each[selected],
-        "CRLC, consensus of subheads": compute_consensus(q, selected),
+        "CRLC, subhead by loss": each[trainer.subhead_by_loss],
+        "CRLC, subhead by I - H / 2 between neighbours, with margin": each[selected],
+        "CRLC, subhead by I / H between neighbours": each[relative[0]],
+        "CRLC, consensus of the five best by I / H": compute_consensus(q, relative[:5], relative[0]),
+        "CRLC, consensus of all subheads": compute_consensus(q, range(len(q)), selected),
     }
+    if planned.clustering_loss.consensus and selected < balanced:
+        distil_consensus(trainer.network.c_head, inputs, selected, balanced, seed)
+    with torch.no_grad():
+        final: IntArray = trainer.network(torch.from_numpy(vectors)).q[selected].argmax(dim=1).numpy()
+    scores["**CRLC, by I - H / 2, consensus of the balanced subheads distilled (default)**"] = final
     accuracy = {name: compute_accuracy(found, images.classes) for name, found in scores.items()}
     accuracy["CRLC, worst subhead"] = min(compute_accuracy(one, images.classes) for one in each)
     accuracy["CRLC, best subhead (needs classes)"] = max(compute_accuracy(one, images.classes) for one in each)
@@ -165,16 +193,12 @@ def main() -> None:
     print(f"seeds {options.seeds}, {options.threads} threads, commit {read_commit()}, {options.set or 'defaults'}")
     with tempfile.TemporaryDirectory() as temporary:
         workspace = Workspace(options.workspace or Path(temporary))
-        for number, source in enumerate(options.sources):
+        for source in options.sources:
             dataset, _ = workspace.import_dataset(source, options=ImportOptions(size=IMAGE_SIZE))
             images = load_images(dataset, IMAGE_SIZE)
-            compare(dataset.name, images, options.seeds, tuple(options.set))
-            if options.imbalance and number == 0:
-                for order in ORDERS:
-                    sizes = ":".join(str(CLASS_SIZES[index]) for index in order)
-                    compare(
-                        f"{dataset.name} {sizes}", make_unbalanced(images, order), options.seeds, tuple(options.set)
-                    )
+            cuts = make_cuts(dataset.name, images) if options.imbalance else {}
+            for title, subset in {dataset.name: images, **cuts}.items():
+                compare(title, subset, options.seeds, tuple(options.set))
 
 
 if __name__ == "__main__":

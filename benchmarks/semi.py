@@ -4,8 +4,8 @@ Trains a parent run with the default settings (small grey images: `--method two-
 then CRLC-semi from it with N random labels per class, several times. The classes of the drawn images replace the user's
 labels. Prints, in per cent and on images without a label only: ACC of the parent (Hungarian), the classification
 accuracy of a logistic regression on the same backbone features (centred, unit length) and of CRLC-semi (by the names of
-its outputs), and the seconds of both trainings. With --imbalance, the first source is also reduced to class sizes
-437:250:125:100:75:50 in three orders (six classes).
+its outputs), and the seconds of both trainings. With --imbalance, sources of six or forty classes are also reduced to
+unbalanced subsets, as in heads.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.heads import CLASS_SIZES, ORDERS, make_unbalanced
+from benchmarks.heads import make_cuts
 from benchmarks.support import create_parser, read_commit
 from crlc.analysis.class_metrics import compute_accuracy
 from crlc.arrays import FloatArray, IntArray
@@ -161,14 +161,10 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as temporary:
         workspace = Workspace(options.workspace or Path(temporary))
-        for number, source in enumerate(options.sources):
+        for source in options.sources:
             dataset, images = load_source(workspace, source, options.method)
-            cuts = {dataset.name: images}
-            if options.imbalance and number == 0:
-                for order in ORDERS:
-                    sizes = ":".join(str(CLASS_SIZES[index]) for index in order)
-                    cuts[f"{dataset.name} {sizes}"] = make_unbalanced(images, order)
-            for title, cut in cuts.items():
+            cuts = make_cuts(dataset.name, images) if options.imbalance else {}
+            for title, cut in {dataset.name: images, **cuts}.items():
                 parent = train_parent(workspace, dataset, cut, options.method)
                 compare(workspace, title, parent, options.labels, options.draws)
 
