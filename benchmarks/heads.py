@@ -3,8 +3,8 @@
 Compares k-means, a Gaussian mixture, a head trained with the loss of SCAN, and two-stage CRLC with each rule of subhead
 selection: by loss, by two scores of neighbour information, and three kinds of consensus. Prints ACC in per cent for
 each seed. With --imbalance, a source of six classes is also reduced to class sizes 437:250:125:100:75:50 in three
-orders, and a source of forty classes to sizes that fall geometrically from all to 12. Classes are used for these numbers
-only.
+orders, and a source of forty classes to sizes that fall geometrically from all to 12. Classes are used for
+these numbers only.
 """
 
 from __future__ import annotations

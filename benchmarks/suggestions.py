@@ -49,7 +49,9 @@ class Experiment:
         everything = dataset.open_pixels(dataset.get_default_size()).ids
         with AnnotationStore(dataset) as annotations:
             annotations.include(everything.tolist())
-            annotations.exclude(np.setdiff1d(everything, images.ids).tolist())
+            others = np.setdiff1d(everything, images.ids)
+            if len(others):
+                annotations.exclude(others.tolist())
 
     def train(self, *arguments: object) -> str:
         """Train by the command line; return the run id."""
@@ -141,9 +143,8 @@ def main() -> None:
     parser.add_argument("--progress", action="store_true", help="show the progress of each training run")
     options = parser.parse_args()
     print(f"{options.labels} labels, {options.draws} draws, {describe_machine()}, commit {read_commit()}")
-    print(
-        "| data | parent | random (draws) | suggested (draws) | classes suggested | seconds |\n|---|---|---|---|---|---|"
-    )
+    print("| data | parent | random (draws) | suggested (draws) | classes suggested | seconds |")
+    print("|---|---|---|---|---|---|")
     means = []
     with tempfile.TemporaryDirectory() as temporary:
         workspace = Workspace(options.workspace or Path(temporary))
