@@ -1,4 +1,4 @@
-"""Atomic writing of files, arrays that are written row by row, and locks between processes."""
+"""Atomic writing of files, arrays that are written row by row, locks between processes, and the cache folder."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import platformdirs
 from filelock import FileLock, Timeout
 
 from crlc.errors import BusyError, DamagedError
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 NEWER_VERSION_ADVICE = "Update CRLC Studio, or use the version that wrote it."
 _REPLACE_ATTEMPTS = 20
 _REPLACE_PAUSE_SECONDS = 0.05
+
+
+def get_cache_folder() -> Path:
+    """Return the folder for files that can be made again: that in CRLC_CACHE, or else in the user's cache directory."""
+    given = os.environ.get("CRLC_CACHE")
+    return Path(given) if given else Path(platformdirs.user_cache_dir("crlc-studio", appauthor=False))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from crlc.cli.main import main
 from crlc.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[1]
+os.environ.setdefault("CRLC_CACHE", str(ROOT / ".pytest_cache" / "crlc"))  # not the cache of the user
 
 
 def pytest_configure() -> None:

@@ -125,7 +125,7 @@ def test_doctor_checks_all_requirements():
     from crlc.cli.doctor import PACKAGES
 
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
-    named = {re.split(r"[>=]", line)[0] for line in lines if line and not line.startswith("#")}
+    named = {re.split(r"[>=;]", line)[0] for line in lines if line and not line.startswith("#")}
     assert set(PACKAGES) == named
 
 

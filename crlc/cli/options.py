@@ -7,6 +7,7 @@ from pathlib import Path
 
 from crlc.cli.output import PROGRESS_FORMATS
 from crlc.training.device import DEVICES
+from crlc.training.settings import ENGINES
 
 
 def add_common_arguments(parser: argparse.ArgumentParser, *, below: bool = False) -> None:
@@ -49,4 +50,13 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
     """Add the device to compute on."""
     parser.add_argument(
         "--device", default="auto", choices=DEVICES, help="device to compute on; auto prefers a GPU (default: auto)"
+    )
+
+
+def add_engine_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the engine that computes the features of a frozen backbone."""
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        help="engine that computes the features of a pretrained backbone; auto uses OpenVINO on a CPU (default: auto)",
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crlc.cli.launcher import run_in_processes
-from crlc.cli.options import add_device_argument, add_run_argument
+from crlc.cli.options import add_device_argument, add_engine_argument, add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.runs import format_metrics
 from crlc.errors import UsageError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _LOG_LINE_SECONDS = 5.0
 _TERMINAL_LINE_CHARACTERS = 110
-SETTINGS_WITH_OPTION = ("backbone", "implementation", "critic", "augment", "epochs", "seed", "neighbours")
+SETTINGS_WITH_OPTION = ("backbone", "implementation", "critic", "augment", "epochs", "seed", "neighbours", "engine")
 """Settings that have an option of the same name, which takes a value; --set changes all others."""
 
 
@@ -97,6 +97,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         help="compute ACC, NMI and ARI on these splits (default: the images trained on)",
     )
     add_device_argument(parser)
+    add_engine_argument(parser)
     _add_devices_argument(parser)
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change any other setting; can be repeated"

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crlc.analysis.maps.process import load_or_compute_map
-from crlc.data.augmentation import to_images
 from crlc.data.dataset import ImageDataset
 from crlc.data.decode import decode_square
 from crlc.data.options import ImportOptions
@@ -25,6 +24,7 @@ from crlc.training.feature_cache import FeatureCache, make_feature_keys
 from crlc.training.images import load_images
 from crlc.training.network_builder import BuiltNetwork, build_network
 from crlc.training.presets import DEFAULT_CLUSTERS
+from crlc.training.time_estimate import time_features
 
 _TIMED_IMAGES = 32
 _TIMED_ROWS = 2_000
@@ -71,7 +71,7 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
         missing = summary.readable
         pixels, per_image = _time_decoding(dataset, size)
         decoding = per_image * missing / ImportOptions().worker_count
-    features = _time_features(built, pixels, device) * missing if missing else 0.0
+    features = time_features(built, pixels, settings.network.run.engine, device) * missing if missing else 0.0
     count = settings.clusters or len(summary.classes) or DEFAULT_CLUSTERS
     rows = _make_rows(built, min(_TIMED_ROWS, summary.readable))
     return ExplorationTime(decoding, features, _time_clusters(rows, count, summary.readable), _time_map(rows, settings))
@@ -90,16 +90,6 @@ def _time_decoding(dataset: ImageDataset, size: int) -> tuple[Tensor, float]:
     if not squares:
         raise SourceError(f"No original image of {dataset.name} can be read, and they are needed at {size} px.")
     return torch.from_numpy(np.stack(squares)), (time.perf_counter() - started) / len(squares)
-
-
-def _time_features(built: BuiltNetwork, pixels: Tensor, device: torch.device) -> float:
-    network = built.network.to(device).eval()
-    batch = to_images(pixels.to(device))
-    with torch.inference_mode():
-        network.compute_backbone_vectors(batch[:4]).cpu()  # warm-up: the first call takes longer
-        started = time.perf_counter()
-        network.compute_backbone_vectors(batch).cpu()  # .cpu() waits until a GPU is finished
-    return (time.perf_counter() - started) / len(batch)
 
 
 def _make_rows(built: BuiltNetwork, count: int) -> NDArray[np.float32]:

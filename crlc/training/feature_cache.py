@@ -22,15 +22,17 @@ from crlc.files import write_file, writer_lock
 from crlc.model import CrlcNetwork
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 from crlc.training.distributed import SINGLE_PROCESS, World
+from crlc.training.feature_engine import AUTO, TORCH, create_engine
 from crlc.training.images import TrainingImages
 
 _BATCH_IMAGES = 64
+_FEW_IMAGES = 200
 _SHARD_ROWS = 4096
 _READ_ROWS = 4096
 _PREFETCHED_BATCHES = 4
 _EXAMPLE_IMAGES = 2
 _VERSION_BITS = 20
-_FLOAT16_MAX = torch.finfo(torch.float16).max
+_FLOAT16_MAX = float(torch.finfo(torch.float16).max)
 
 
 class FeatureCache:
@@ -111,6 +113,7 @@ def load_or_compute_features(
     identity: str,
     fallback: Path,
     *,
+    engine: str = TORCH,
     report: ProgressCallback = no_progress,
     world: World = SINGLE_PROCESS,
 ) -> BackboneFeatures:
@@ -121,6 +124,7 @@ def load_or_compute_features(
         images: the images.
         identity: identity of the backbone's weights, which names the cache.
         fallback: folder of the cache for images that have no feature folder.
+        engine: engine that computes them; see `create_engine`.
         report: called with the progress.
         world: the processes, each of which computes a part.
     """
@@ -134,7 +138,7 @@ def load_or_compute_features(
         own = missing[world.rank :: world.size]
         part = folder if world.size == 1 else folder / f"part-{world.rank}"
         with writer_lock(folder.with_suffix(f".{world.rank}.lock"), f"The feature cache {folder.name}"):
-            _compute_features(network, images, own, FeatureCache(part), report)
+            _compute_features(network, images, own, FeatureCache(part), (engine, identity), report)
         world.wait_for_all()
         if world.size > 1:
             if world.is_rank_zero:
@@ -144,14 +148,15 @@ def load_or_compute_features(
     return BackboneFeatures(cache, images)
 
 
-@torch.inference_mode()
 def _compute_features(
     network: CrlcNetwork,
     images: TrainingImages,
     positions: NDArray[np.int64],
     cache: FeatureCache,
+    requested: tuple[str, str],
     report: ProgressCallback,
 ) -> None:
+    """Compute features and add them to the cache; `requested` is the engine and the identity of the weights."""
     device = network.mean.device
     keys, was_training = make_feature_keys(images), network.training
     network.eval()
@@ -159,16 +164,19 @@ def _compute_features(
     batches: list[NDArray[np.float16]] = []
     begin = done = 0
     try:
-        backbone = network.build_fast_backbone(images.read_pixels(positions[:_EXAMPLE_IMAGES]).to(device))
-        for pixels in _read_ahead(images, positions):
-            features = backbone(pixels.to(device, non_blocking=True)).clamp(-_FLOAT16_MAX, _FLOAT16_MAX)
-            batches.append(features.to(torch.float16).cpu().numpy())
-            done += len(pixels)
+        example = images.read_pixels(positions[:_EXAMPLE_IMAGES]).to(device)
+        name, identity = requested
+        # Converting the backbone takes longer than computing few images.
+        name = TORCH if name == AUTO and len(positions) < _FEW_IMAGES else name
+        engine = create_engine(name, network, example, identity)
+        for found in engine.compute(_read_ahead(images, positions)):
+            batches.append(found.clip(-_FLOAT16_MAX, _FLOAT16_MAX).astype(np.float16))
+            done += len(found)
             if done - begin >= _SHARD_ROWS:
                 cache.add(keys[positions[begin:done]], np.concatenate(batches))
                 batches.clear()
                 begin = done
-            stage.advance(len(pixels))
+            stage.advance(len(found))
     finally:  # an interrupted computation keeps its finished batches
         if batches:
             cache.add(keys[positions[begin:done]], np.concatenate(batches))

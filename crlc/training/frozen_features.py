@@ -42,7 +42,13 @@ def load_frozen_features(
     """
     network = built.network
     features = load_or_compute_features(
-        network, images, built.identity, file.parent / "features", report=report, world=world
+        network,
+        images,
+        built.identity,
+        file.parent / "features",
+        engine=settings.run.engine,
+        report=report,
+        world=world,
     )
     projection = network.projection
     if fit and isinstance(projection, Projection) and not projection.is_fitted:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from crlc.runs.folder import RunFolder
 from crlc.training.distributed import ComputeContext
+from crlc.training.feature_engine import create_engine, measure_seconds_per_image
 from crlc.training.images import TrainingImages, select_positions
-from crlc.training.network_builder import build_network
+from crlc.training.network_builder import BuiltNetwork, build_network
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import Stage, plan_stages
 from crlc.training.trainer import MAX_EVALUATED_IMAGES, Trainer
@@ -24,7 +26,7 @@ _NEVER = 1_000_000
 
 _TIMED_IMAGES = 64
 
-_FORWARD_COST = 0.2
+_FORWARD_COST_RATIO = 0.2
 """Cost of a forward pass relative to a training step: one view instead of two, and no gradient."""
 
 
@@ -42,11 +44,11 @@ def _estimate_stage_seconds(images: TrainingImages, stage: Stage, device: torch.
     settings = stage.settings.replace(pretrain_epochs=0, finetune_epochs=0, frozen=stage.uses_frozen_features)
     usable = np.arange(len(images)) if images.clusterable is None else np.flatnonzero(images.clusterable)
     few = select_positions(images, usable[: max(settings.data.batch_size, 2 * settings.model.clusters)])
-    alone = settings.replace(epochs=_NEVER, evaluations=1, log_steps=_NEVER)
+    trial_settings = settings.replace(epochs=_NEVER, evaluations=1, log_steps=_NEVER)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = RunFolder(Path(temporary, "trial"))
         folder.path.mkdir()
-        trial = Trainer(few, alone, folder, ComputeContext(device))
+        trial = Trainer(few, trial_settings, folder, ComputeContext(device))
         for _ in range(_WARM_UP_STEPS):
             trial.train_step()
         _synchronize(device)
@@ -58,7 +60,7 @@ def _estimate_stage_seconds(images: TrainingImages, stage: Stage, device: torch.
     steps = max(1, len(images) // trial.length.batch_size)
     evaluated = min(1.0, MAX_EVALUATED_IMAGES / len(images))
     passes = min(settings.run.evaluations, settings.stages.epochs) * evaluated + 1
-    return per_step * steps * (settings.stages.epochs + _FORWARD_COST * passes)
+    return per_step * steps * (settings.stages.epochs + _FORWARD_COST_RATIO * passes)
 
 
 def _estimate_feature_seconds(images: TrainingImages, settings: TrainSettings, device: torch.device) -> float:
@@ -71,16 +73,21 @@ def _estimate_feature_seconds(images: TrainingImages, settings: TrainSettings, d
         missing = int((~cache.contains(make_feature_keys(images))).sum())
     if not missing:
         return 0.0
-    network = built.network.to(device).eval()
-    batch = images.sample_pixels(_TIMED_IMAGES).to(device)
-    with torch.inference_mode():
-        backbone = network.build_fast_backbone(batch[:2])
-        backbone(batch)
-        _synchronize(device)
-        started = time.perf_counter()
-        backbone(batch)
-        _synchronize(device)
-    return (time.perf_counter() - started) / len(batch) * missing
+    batch = images.sample_pixels(_TIMED_IMAGES)
+    return time_features(built, batch, settings.run.engine, device) * missing
+
+
+def time_features(built: BuiltNetwork, pixels: Tensor, engine: str, device: torch.device) -> float:
+    """Return the seconds that the features of one image take on this computer.
+
+    Args:
+        built: the network and the identity of its weights.
+        pixels: stored images to time, (B, H, W, 3).
+        engine: engine that computes them; see `create_engine`.
+        device: device of the network.
+    """
+    network, pixels = built.network.to(device).eval(), pixels.to(device)
+    return measure_seconds_per_image(create_engine(engine, network, pixels[:2], built.identity), pixels)
 
 
 def _synchronize(device: torch.device) -> None:

@@ -31,7 +31,7 @@ def test_train_form_arguments_are_parsed_by_the_cli():
 
 def test_train_form_uses_options_that_exist():
     values = {"backbone": "small", "implementation": "simclr", "critic": "dot", "augment": "photo", "epochs": 3}
-    values |= {"seed": 1, "neighbours": 5}
+    values |= {"seed": 1, "neighbours": 5, "engine": "torch"}
     assert sorted(values) == sorted(SETTINGS_WITH_OPTION)
     options = build_parser().parse_args(["train", *TrainForm("digits", changes=values).to_arguments()])
     assert {name: getattr(options, name) for name in values} == values
