@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from app.background.previews import start_preview
 from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
-from crlc.data.options import ImportOptions
+from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
@@ -42,6 +43,8 @@ def start_import(
                 f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
             ) from None
         task.result = ImportOutcome(dataset.name, outcome.readable, outcome.seconds)
+        if dataset.get_default_size() == PHOTOGRAPH_SIZE:
+            start_preview(workspace, dataset)  # other images are first trained, or decoded at this size
 
     for key, task in list_imports(workspace).items():
         if not task.is_running and task.error is None:

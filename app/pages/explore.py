@@ -186,6 +186,8 @@ def _show_map(view: ClusterView, method: str, by: tuple[str, Colouring], shown: 
 
 def _choose_available_map(view: ClusterView, method: str) -> str | None:
     """Return the method of the map that can be shown now: the requested one, or PCA until that is computed."""
+    if view.is_growing:
+        return "pca"  # a map of all images follows
     if view.load_coordinates(method) is not None:
         return method
     key = f"map-{view.kind}-{view.name}-{view.layout_version}-{method}"

@@ -122,7 +122,7 @@ def _show_import_options() -> dict[str, Any]:
         "size": size_box.number_input(
             "Stored size (px)", MIN_SIZE, MAX_SIZE, value=None, step=1, placeholder="Automatic",
             key="import-size",
-            help="Sets the side of the stored square images. By default it fits the images, up to 96 px.",
+            help="Sets the side of the stored square images. By default it fits the images, up to 160 px.",
         ),
         "limit": limit_box.number_input(
             "Image limit", 0, value=None, step=1, placeholder="All images", key="import-limit",

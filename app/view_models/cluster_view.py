@@ -88,6 +88,11 @@ class ClusterView(ABC):
         """Changes whenever clusters, names, labels or colours may have changed."""
         self._coordinates: dict[str, FloatArray] = {}
 
+    @property
+    def is_growing(self) -> bool:
+        """Whether more images are being added to the view."""
+        return False
+
     @cached_property
     def layout_version(self) -> str:
         """Identifier of the images and their coordinates; renaming or labelling does not change it."""
@@ -296,6 +301,11 @@ class DatasetView(ClusterView):
     kind = "datasets"
     is_provisional = True
     confidence = None
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether features of further images are being computed."""
+        return self.exploration.is_partial
 
     def __init__(
         self, dataset: ImageDataset, exploration: Exploration, annotation_state: AnnotationState, key: str

@@ -38,7 +38,7 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         "--size",
         type=int,
         metavar="S",
-        help="stored image size in pixels (default: chosen from the images, at most 96)",
+        help="stored image size in pixels (default: chosen from the images, at most 160)",
     )
     parser.add_argument(
         "--classes",

@@ -18,7 +18,7 @@ from crlc.data.decode import decode_square, read_image_size
 from crlc.data.decode_worker import DecodeItem, DecodeResult, ImageDecoder, ImageHasher
 from crlc.data.image_diff import ImageChanges, ListingDiff
 from crlc.data.manifest import Manifest
-from crlc.data.options import ALL, ImportOptions
+from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.pixel_store import list_stored_sizes, mark_complete
 from crlc.data.pixel_writer import PixelWriter, count_image_bytes
 from crlc.data.sources import Source, SourceEntry, UnreadableError
@@ -28,7 +28,7 @@ from crlc.formatting import format_bytes, format_list
 from crlc.paths import decode_path
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
-STANDARD_SIZES = (16, 32, 64, 96)
+STANDARD_SIZES = (16, 32, 64, PHOTOGRAPH_SIZE)
 _SIZE_SAMPLE_IMAGES = 32
 _CHUNK_IMAGES = 32
 _LISTED_FOLDERS = 5

@@ -12,6 +12,9 @@ from crlc.subprocesses import count_available_cores
 from crlc.validation import Validated, number
 
 MIN_SIZE, MAX_SIZE = 8, 1024
+PHOTOGRAPH_SIZE = 160
+"""Stored size of images with sides over 64 px: the default pretrained backbone needs it, so each is decoded once."""
+
 MAX_WORKERS = 64
 ALL = "all"
 
@@ -21,7 +24,7 @@ class ImportOptions(Validated):
     """Options of an import; `None` keeps the value of an earlier import of the dataset."""
 
     size: int | None = number(None, MIN_SIZE, MAX_SIZE)
-    """Side of the decoded square images in pixels; by default chosen from the images, at most 96."""
+    """Side of the decoded square images in pixels; by default chosen from the images, at most 160."""
 
     classes: str | None = None
     """Source of the ground-truth classes: `auto`, `folders`, `none`, or a CSV file with paths and classes."""

@@ -2,6 +2,9 @@
 
 The result is stored with the dataset; `exploration.json` names the folder of its arrays. The result belongs to one
 dataset version and is recomputed after another import, which is fast because features of known images are cached.
+
+While features are computed, explorations of a growing part of the images are stored, so that the app shows a map after
+seconds. They have the PCA map, the fastest one.
 """
 
 from __future__ import annotations
@@ -30,9 +33,16 @@ from crlc.data.options import ImportOptions
 from crlc.data.pixel_store import list_stored_sizes
 from crlc.errors import DamagedError, UsageError, explain_disk_full
 from crlc.files import read_json, write_file, write_json, writer_lock
-from crlc.progress import ProgressCallback, ProgressStage, no_progress
+from crlc.progress import Progress, ProgressCallback, ProgressStage, no_progress
+from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
-from crlc.training.images import TrainingImages, exclude_ids, load_images, require_enough_images
+from crlc.training.images import (
+    TrainingImages,
+    exclude_ids,
+    load_images,
+    require_enough_images,
+    select_positions,
+)
 from crlc.training.network_builder import build_network
 from crlc.training.presets import DEFAULT_CLUSTERS, FROZEN_HEADS
 from crlc.training.settings import TrainSettings
@@ -45,6 +55,12 @@ _LOADED_ARRAYS = ("ids", "cluster", "distance")
 _ROWS_PER_BATCH = 4096
 MAX_KMEANS_ROWS = 50_000
 """Maximum number of rows that k-means is fitted on."""
+
+_FIRST_PART_IMAGES = 500
+_PART_GROWTH = 3
+_MIN_IMAGES_PER_CLUSTER = 5
+_MIN_REST_FACTOR = 1.5
+"""A part that is nearly as large as the whole is left out."""
 
 _KMEANS_STARTS = 5
 _MIN_CLUSTERS = 2
@@ -97,6 +113,11 @@ class Exploration:
     """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
 
     @property
+    def is_partial(self) -> bool:
+        """Whether features of further images are still to be computed."""
+        return "of" in self.metadata
+
+    @property
     def cluster_count(self) -> int:
         """Number of clusters."""
         return int(self.metadata["clusters"])
@@ -119,6 +140,7 @@ def explore_dataset(
     settings: ExplorationSettings | None = None,
     *,
     device: torch.device | None = None,
+    store_parts: bool = False,
     report: ProgressCallback = no_progress,
 ) -> Exploration:
     """Compute features, map and provisional clusters of a dataset, or load them if they are stored.
@@ -128,6 +150,7 @@ def explore_dataset(
         dataset: dataset to explore; excluded images are left out.
         settings: options; `None` for the defaults.
         device: device that computes the features; `None` for the CPU.
+        store_parts: store explorations of a growing part of the images while features are computed.
         report: receives the progress of each step.
 
     Raises:
@@ -158,20 +181,77 @@ def explore_dataset(
         ):
             return stored
         root.mkdir(exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=root, prefix="arrays-"))
-        try:
-            _write_arrays(folder, images, settings, device or torch.device("cpu"), report)
-            write_json(
-                dataset.folder / _MARKER,
-                {"kind": _KIND, "version": _VERSION, **_build_metadata(dataset, settings, images.ids, folder.name)},
-            )
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        _remove_all_except(folder, root.glob("arrays-*"))
-        written = _read(dataset)
-        assert written is not None, "the marker was written for this version"
-        return written
+        device = device or torch.device("cpu")
+        if store_parts:
+            _store_parts(dataset, images, settings, device, report)
+        return _store(dataset, images, settings, device, report)
+
+
+def _store_parts(
+    dataset: ImageDataset,
+    images: TrainingImages,
+    settings: ExplorationSettings,
+    device: torch.device,
+    report: ProgressCallback,
+) -> None:
+    """Compute all features, and store explorations of a growing part of the images on the way."""
+    built = build_network(settings.network, len(images))
+    missing = count_missing_features(images, built.identity)
+    known = len(images) - missing
+    assert settings.clusters is not None
+    for count in _plan_parts(len(images), max(known, _FIRST_PART_IMAGES, _MIN_IMAGES_PER_CLUSTER * settings.clusters)):
+        part = select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
+        done = missing - count_missing_features(images, built.identity)
+        _store(
+            dataset,
+            part,
+            replace(settings, map=MapSettings("pca")),
+            device,
+            partial(_report_as_whole, report, done, missing),
+            of=len(images),
+        )
+
+
+def _plan_parts(images: int, count: int) -> list[int]:
+    """Return the sizes of the parts, the first of which has `count` images; none if that is nearly all of them."""
+    sizes = []
+    while count * _MIN_REST_FACTOR < images:
+        sizes.append(count)
+        count *= _PART_GROWTH
+    return sizes
+
+
+def _report_as_whole(report: ProgressCallback, done: int, total: int, progress: Progress) -> None:
+    """Report the features of a part as progress of the whole; other steps of a part are fast and not reported."""
+    if progress.stage == FEATURES_STAGE:
+        report(replace(progress, done=progress.done + done, total=total, finished=False))
+
+
+def _store(
+    dataset: ImageDataset,
+    images: TrainingImages,
+    settings: ExplorationSettings,
+    device: torch.device,
+    report: ProgressCallback,
+    *,
+    of: int | None = None,
+) -> Exploration:
+    """Compute an exploration of some images, and make it the stored one; `of` is the number of all images of a part."""
+    root = dataset.folder / "exploration"
+    folder = Path(tempfile.mkdtemp(dir=root, prefix="arrays-"))
+    metadata = _build_metadata(dataset, settings, images.ids, folder.name)
+    if of is not None:
+        metadata["of"] = of
+    try:
+        _write_arrays(folder, images, settings, device, report)
+        write_json(dataset.folder / _MARKER, {"kind": _KIND, "version": _VERSION, **metadata})
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _remove_all_except(folder, root.glob("arrays-*"))
+    written = _read(dataset)
+    assert written is not None, "the marker was written for this version"
+    return written
 
 
 def compute_provisional_clusters(

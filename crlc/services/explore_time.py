@@ -20,7 +20,7 @@ from crlc.data.pixel_store import list_stored_sizes
 from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
 from crlc.services.explore import MAX_KMEANS_ROWS, ExplorationSettings, compute_provisional_clusters, read_exploration
-from crlc.training.feature_cache import FeatureCache, make_feature_keys
+from crlc.training.feature_cache import count_missing_features
 from crlc.training.images import load_images
 from crlc.training.network_builder import BuiltNetwork, build_network
 from crlc.training.presets import DEFAULT_CLUSTERS
@@ -56,7 +56,8 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
     Raises:
         SourceError: the original images are needed but missing.
     """
-    if read_exploration(dataset) is not None:
+    stored = read_exploration(dataset)
+    if stored is not None and not stored.is_partial:
         return ExplorationTime()
     size = settings.network.data.image_size
     summary = dataset.summarize()
@@ -65,8 +66,7 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
     if size in list_stored_sizes(dataset.folder, complete=True):
         images = load_images(dataset, size)
         pixels = images.sample_pixels(_TIMED_IMAGES)
-        cache = FeatureCache(dataset.folder / "features" / f"{built.identity}-{size}")
-        missing = int((~cache.contains(make_feature_keys(images))).sum())
+        missing = count_missing_features(images, built.identity)
     else:
         missing = summary.readable
         pixels, per_image = _time_decoding(dataset, size)

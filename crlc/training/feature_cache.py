@@ -25,6 +25,9 @@ from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.feature_engine import AUTO, TORCH, create_engine
 from crlc.training.images import TrainingImages
 
+FEATURES_STAGE = "Computing features"
+"""Name of the stage in progress reports."""
+
 _BATCH_IMAGES = 64
 _FEW_IMAGES = 200
 _SHARD_ROWS = 4096
@@ -107,6 +110,19 @@ def make_feature_keys(images: TrainingImages) -> NDArray[np.int64]:
     return (images.ids << _VERSION_BITS) | versions
 
 
+def count_missing_features(images: TrainingImages, identity: str) -> int:
+    """Return the number of images whose features are not cached with their dataset.
+
+    Args:
+        images: the images.
+        identity: identity of the backbone's weights.
+    """
+    if images.feature_folder is None:
+        return len(images)
+    cache = FeatureCache(images.feature_folder / f"{identity}-{images.size}")
+    return int((~cache.contains(make_feature_keys(images))).sum())
+
+
 def load_or_compute_features(
     network: CrlcNetwork,
     images: TrainingImages,
@@ -160,7 +176,7 @@ def _compute_features(
     device = network.mean.device
     keys, was_training = make_feature_keys(images), network.training
     network.eval()
-    stage = ProgressStage("Computing features", len(positions), report)
+    stage = ProgressStage(FEATURES_STAGE, len(positions), report)
     batches: list[NDArray[np.float16]] = []
     begin = done = 0
     try:

@@ -6,12 +6,15 @@ import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from crlc.data.options import PHOTOGRAPH_SIZE
 from crlc.errors import UsageError
 from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
 
 AUTO = "auto"
 DEFAULT_CLUSTERS = 10
-DEFAULT_BACKBONE_IMAGE_SIZE = 160
+_MAX_SCRATCH_IMAGE_SIZE = 96
+"""Training from scratch on larger images takes long, and is not clearly better."""
+
 _SMALL_IMAGE_SIZE = 32
 _MAX_QUICK_EPOCHS = 60
 _MIN_QUICK_EPOCHS = 5
@@ -130,7 +133,7 @@ def _build_end_to_end(context: PresetContext, length: int) -> TrainSettings:
         epochs=epochs * length,
         batch_size=batch_size,
         backbone="resnet18" if context.has_gpu and context.image_size > _SMALL_IMAGE_SIZE else "small",
-        image_size=context.image_size,
+        image_size=min(context.image_size, _MAX_SCRATCH_IMAGE_SIZE),
         feature_weight=1.0 if context.has_glyphs else 10.0,
     )
 
@@ -165,7 +168,7 @@ FROZEN_HEADS = TrainSettings().replace(
     pairs=NEIGHBOURS,
     frozen=True,
     backbone=DEFAULT_BACKBONE,
-    image_size=DEFAULT_BACKBONE_IMAGE_SIZE,
+    image_size=PHOTOGRAPH_SIZE,
     batch_size=256,
     hidden_width=256,
     feature_dropout=0.2,

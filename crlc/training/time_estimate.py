@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crlc.runs.folder import RunFolder
 from crlc.training.distributed import ComputeContext
+from crlc.training.feature_cache import count_missing_features
 from crlc.training.feature_engine import create_engine, measure_seconds_per_image
 from crlc.training.images import TrainingImages, select_positions
 from crlc.training.network_builder import BuiltNetwork, build_network
@@ -64,13 +65,8 @@ def _estimate_stage_seconds(images: TrainingImages, stage: Stage, device: torch.
 
 
 def _estimate_feature_seconds(images: TrainingImages, settings: TrainSettings, device: torch.device) -> float:
-    from crlc.training.feature_cache import FeatureCache, make_feature_keys
-
     built = build_network(settings, len(images))
-    missing = len(images)
-    if images.feature_folder is not None:
-        cache = FeatureCache(images.feature_folder / f"{built.identity}-{images.size}")
-        missing = int((~cache.contains(make_feature_keys(images))).sum())
+    missing = count_missing_features(images, built.identity)
     if not missing:
         return 0.0
     batch = images.sample_pixels(_TIMED_IMAGES)

@@ -52,7 +52,7 @@ def test_import_stores_pixels_and_metadata_of_every_image(workspace: Workspace, 
     assert [row.id for row in rows.values()] == list(range(1, 151))  # in the order of their paths
 
 
-@pytest.mark.parametrize(("side", "chosen"), [(8, 16), (16, 16), (28, 32), (50, 64), (150, 96), (2000, 96)])
+@pytest.mark.parametrize(("side", "chosen"), [(8, 16), (16, 16), (28, 32), (50, 64), (64, 64), (65, 160), (2000, 160)])
 def test_import_chooses_the_size_from_the_images(workspace: Workspace, folder: Path, side: int, chosen: int):
     save_images(folder, 2, width=side, height=side + 7)
     assert import_folder(workspace, folder).sizes == (chosen,)

@@ -39,6 +39,6 @@ def test_thumbnail_comes_from_the_pixel_store_when_the_original_is_missing(works
     save_images(tmp_path / "set", 1, width=300, height=150)
     workspace.import_dataset(str(tmp_path / "set"))
     shutil.rmtree(tmp_path / "set")
-    assert open_thumbnail(make_thumbnail(workspace.open_dataset("set"), 1, 200)).size == (96, 96)
+    assert open_thumbnail(make_thumbnail(workspace.open_dataset("set"), 1, 200)).size == (160, 160)
     with pytest.raises(NotFoundError, match="no image 2"):
         make_thumbnail(workspace.open_dataset("set"), 2, 200)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.background.tasks import BackgroundTask, start_task
+from app.background.previews import build_preview_key, get_preview, read_preview_stamp, start_preview
 from app.components.common.heading import show_heading, show_view_line
+from app.components.common.image_strip import show_image_strip
 from app.components.common.metadata_line import Fact
 from app.components.common.partial_result import show_partial_result
 from app.components.common.polling import show_task
@@ -18,9 +17,15 @@ from app.state.current import open_current_dataset, open_current_run
 from app.view_models.cluster_view import ClusterView
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.data.dataset import ImageDataset
+from crlc.data.image_lookup import read_records
 from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_count
 from crlc.workspace import Workspace
+
+_FIRST_IMAGES = 60
+"""Number of images shown before the first map exists, in the order of their files."""
+
+_FIRST_IMAGES_HEIGHT_PIXELS = 96
 
 
 def show_current_view(workspace: Workspace, page: str) -> ClusterView | None:
@@ -59,7 +64,7 @@ def show_no_datasets() -> None:
 def _show_summary(view: ClusterView, beside: DeltaGenerator) -> None:
     if view.is_provisional:
         st.badge(
-            "Untrained preview: provisional clusters, made with k-means on pretrained image features.",
+            _describe_preview(view),
             icon=":material/science:",
             color="orange",
         )
@@ -75,36 +80,36 @@ def _show_summary(view: ClusterView, beside: DeltaGenerator) -> None:
     )
 
 
+def _describe_preview(view: ClusterView) -> str:
+    text = "Untrained preview: provisional clusters, made with k-means on pretrained image features."
+    return f"{text} More images are being added." if view.is_growing else text
+
+
 def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGenerator) -> ClusterView | None:
-    key = f"exploration-{workspace.root}-{dataset.name}"
-    running = show_task(key)
-    found = open_dataset_view(workspace, dataset)
-    if found is not None and running is None:
+    """Show the preview of a dataset; it is computed by itself, and shown while it grows."""
+    key, stamp = build_preview_key(workspace, dataset.name), read_preview_stamp(dataset)
+    # Opening a view imports torch, which takes seconds: the first images are shown before.
+    found = None if stamp is None else open_dataset_view(workspace, dataset)
+    if get_preview(workspace, dataset.name) is None and (found is None or found.is_growing):
+        start_preview(workspace, dataset)
+    running = show_task(key, lambda: read_preview_stamp(dataset) != stamp)
+    if found is not None:
         _show_summary(found, beside)
         return found
     show_caption(f"{dataset.name} has no runs yet.")
-    if running is None:
-        st.info(
-            "Preview the images before training: a map and provisional clusters from pretrained image features. "
-            "It takes about a minute for 3,000 images."
+    if running is not None:
+        ids = dataset.open_pixels(dataset.get_default_size()).ids[:_FIRST_IMAGES]
+        records = read_records(dataset, ids)
+        show_image_strip(
+            dataset.name, [records[image] for image in ids.tolist()], height=_FIRST_IMAGES_HEIGHT_PIXELS, wrap=True
         )
+    else:
         st.button(
             "Compute preview",
             type="primary",
             key="compute-preview",
-            on_click=_start_preview,
-            args=(key, workspace, dataset),
+            on_click=start_preview,
+            args=(workspace, dataset),
+            help="Computes a map and provisional clusters from pretrained image features.",
         )
     return None
-
-
-def _start_preview(key: str, workspace: Workspace, dataset: ImageDataset) -> None:
-    start_task(key, "Preview", partial(_compute_preview, workspace, dataset))
-
-
-def _compute_preview(workspace: Workspace, dataset: ImageDataset, task: BackgroundTask) -> None:
-    from crlc.analysis.maps.settings import MapSettings
-    from crlc.services.explore import ExplorationSettings, explore_dataset
-
-    # The fastest map: the others are computed when the user selects them.
-    explore_dataset(workspace, dataset, ExplorationSettings(map=MapSettings("pca")), report=task.report)

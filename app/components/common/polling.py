@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from app.background.tasks import BackgroundTask, dismiss_task, get_task
@@ -13,8 +15,12 @@ from crlc.progress import Progress
 _POLL_SECONDS = 0.7
 
 
-def show_task(key: str) -> BackgroundTask | None:
+def show_task(key: str, has_news: Callable[[], bool] | None = None) -> BackgroundTask | None:
     """Show the progress of a background task with a Cancel button; the page is drawn again when the task ends.
+
+    Args:
+        key: key of the task.
+        has_news: the page is also drawn again when this returns True; it is called about once a second.
 
     Returns:
         the task if it is running, else `None`.
@@ -23,7 +29,7 @@ def show_task(key: str) -> BackgroundTask | None:
     if found is None:
         return None
     if found.is_running:
-        _poll_task(key)
+        _poll_task(key, has_news)
         return found
     if found.error is not None:
         show_error(found.error)
@@ -34,9 +40,9 @@ def show_task(key: str) -> BackgroundTask | None:
 
 
 @st.fragment(run_every=_POLL_SECONDS)
-def _poll_task(key: str) -> None:
+def _poll_task(key: str, has_news: Callable[[], bool] | None) -> None:
     found = get_task(key)
-    if found is None or not found.is_running:
+    if found is None or not found.is_running or (has_news is not None and has_news()):
         st.rerun()
         return
     bar, button = st.columns([6, 1], vertical_alignment="center")

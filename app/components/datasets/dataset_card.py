@@ -9,17 +9,18 @@ from pathlib import Path
 import streamlit as st
 
 from app.background.imports import start_import
+from app.background.previews import build_preview_key, get_preview, read_preview_stamp
+from app.components.common.image_strip import show_image_strip
+from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error, show_text
 from app.components.datasets.originals import show_missing_originals
 from app.components.map.first_map_estimate import show_first_map_estimate
 from app.navigation import go_to
 from app.state.notices import record_started_task
 from app.state.selection import request_selection
-from app.urls import build_duplicates_url, build_image_url, build_problems_url
+from app.urls import build_duplicates_url, build_problems_url
 from app.view_models.view_cache import evict_dataset
 from crlc.data.dataset import DatasetSummary, ImageDataset
-from crlc.data.manifest import ImageRecord
-from crlc.data.thumbnails import is_tiny
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
@@ -28,7 +29,6 @@ from crlc.workspace.example import EXAMPLE_RUN
 from crlc.workspace.removal import find_runs_of_dataset, remove_dataset_with_runs
 
 _SAMPLE_IMAGES = 12
-_THUMBNAIL_PIXELS = 160
 _STRIP_HEIGHT_PIXELS = 62
 """At this height, twelve square images fit beside each other without being cut."""
 
@@ -63,7 +63,7 @@ def show_dataset_card(workspace: Workspace, name: str, context: CardContext) -> 
             _show_import_in_progress(workspace, name)
             return
         _show_head(workspace, dataset, summary, context)
-        _show_samples(dataset)
+        show_image_strip(name, dataset.sample_records(_SAMPLE_IMAGES), height=_STRIP_HEIGHT_PIXELS)
         show_caption(_describe_location(dataset))
         _show_state(workspace, dataset, summary, context)
 
@@ -201,8 +201,11 @@ def _show_state(workspace: Workspace, dataset: ImageDataset, summary: DatasetSum
             record_started_task(start_import(workspace, dataset.info.location, dataset.name))
             st.rerun()
     are_missing = show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
-    is_new = not context.runs and not (dataset.folder / "exploration.json").exists()
-    if summary.complete and is_new and not are_missing:
+    is_new = not context.runs and read_preview_stamp(dataset) is None
+    preview = get_preview(workspace, dataset.name)
+    if preview is not None and preview.is_running:
+        show_task(build_preview_key(workspace, dataset.name))
+    elif summary.complete and is_new and not are_missing:
         show_first_map_estimate(workspace, dataset, may_measure=context.may_measure)
     _show_problems(dataset, summary)
 
@@ -211,24 +214,6 @@ def _describe_location(dataset: ImageDataset) -> str:
     if dataset.info.source_kind == "builtin":
         return "Included with scikit-learn" if dataset.info.location == "digits" else "Built-in dataset"
     return to_printable(dataset.info.location)
-
-
-def _show_samples(dataset: ImageDataset) -> None:
-    """Show a strip of images; small images are enlarged without blurring."""
-    images = "".join(
-        f"<img src='{escape(build_image_url(dataset.name, record.id, record.hash or '', _THUMBNAIL_PIXELS))}' "
-        f"loading='lazy' alt='' style='flex:none;width:{_compute_strip_width(record)}px;object-fit:contain;"
-        f"border-radius:4px;background:#8882;image-rendering:{'pixelated' if is_tiny(record) else 'auto'}'>"
-        for record in dataset.sample_records(_SAMPLE_IMAGES)
-    )
-    st.html(f"<div style='display:flex;gap:6px;height:{_STRIP_HEIGHT_PIXELS}px;overflow:hidden'>{images}</div>")
-
-
-def _compute_strip_width(record: ImageRecord) -> int:
-    """Return the width of an image in the strip; set in advance, so that nothing moves when the image loads."""
-    if not record.width or not record.height:
-        return _STRIP_HEIGHT_PIXELS
-    return round(min(2.0, max(0.5, record.width / record.height)) * _STRIP_HEIGHT_PIXELS)
 
 
 def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:

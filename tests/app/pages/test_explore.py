@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.background.previews import get_preview, read_preview_stamp
 from app.background.tasks import get_task, start_task
 from app.state.exploring import SelectedImages
 from app.view_models.view_cache import open_dataset_view, open_run_view
@@ -50,11 +51,18 @@ def test_explore_and_clusters_show_the_next_step_without_datasets(show, name: st
 
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])
-def test_explore_and_clusters_offer_a_preview_before_training(show, workspace: Workspace, tmp_path: Path, name: str):
-    import_tiny_dataset(workspace, tmp_path / "set")
+def test_explore_and_clusters_compute_a_preview_before_training(show, workspace: Workspace, tmp_path: Path, name: str):
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
     at = show(name)
     assert "set has no runs yet" in get_text(at)
-    assert [button.key for button in at.main.button] == ["compute-preview"]
+    assert "/images/set/1" in "".join(html.proto.body for html in at.main.get("html"))  # the first images, at once
+    task = get_preview(workspace, "set")
+    assert task is not None
+    task.cancel()
+    task.wait(60)
+    assert not task.is_running
+    if read_preview_stamp(dataset) is None:  # cancelled in time: nothing is started again by itself
+        assert [button.key for button in show(name).main.button] == ["compute-preview"]
 
 
 @pytest.mark.parametrize("name", ["explore", "clusters"])

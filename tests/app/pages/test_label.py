@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.background.previews import get_preview
 from app.components.common.keyboard import KEYS, format_keys
 from app.components.labelling.label_tools import describe_import
 from app.state.exploring import SelectedImages
@@ -60,11 +61,14 @@ def test_label_page_shows_the_next_step_without_datasets():
     assert not at.main.button
 
 
-def test_label_page_offers_a_preview_before_training(empty: Workspace, tmp_path: Path):
+def test_label_page_computes_a_preview_before_training(empty: Workspace, tmp_path: Path):
     import_tiny_dataset(empty, tmp_path / "set")
     at = page("label")
     assert "set has no runs yet" in get_text(at)
-    assert [button.key for button in at.main.button] == ["compute-preview"]
+    task = get_preview(empty, "set")
+    assert task is not None
+    task.cancel()
+    task.wait(60)
 
 
 @pytest.mark.slow

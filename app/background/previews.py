@@ -1,0 +1,41 @@
+"""Previews of untrained datasets: features, a map and provisional clusters, computed in the background."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from app.background.tasks import BackgroundTask, get_task, start_task
+from crlc.data.dataset import ImageDataset
+from crlc.workspace import Workspace
+
+
+def start_preview(workspace: Workspace, dataset: ImageDataset) -> None:
+    """Start computing the preview of a dataset, unless it is being computed; it goes on when the page is left."""
+    start_task(build_preview_key(workspace, dataset.name), "Preview", partial(_compute_preview, workspace, dataset))
+
+
+def get_preview(workspace: Workspace, name: str) -> BackgroundTask | None:
+    """Return the task that computes the preview of a dataset, or has ended and was not dismissed."""
+    return get_task(build_preview_key(workspace, name))
+
+
+def build_preview_key(workspace: Workspace, name: str) -> str:
+    """Return the key of the task that computes the preview of a dataset."""
+    return f"exploration-{workspace.root}-{name}"
+
+
+def read_preview_stamp(dataset: ImageDataset) -> int | None:
+    """Return a number that changes whenever a preview is stored, e.g. of more images; `None` if there is none."""
+    try:
+        return (dataset.folder / "exploration.json").stat().st_mtime_ns
+    except FileNotFoundError:
+        return None
+
+
+def _compute_preview(workspace: Workspace, dataset: ImageDataset, task: BackgroundTask) -> None:
+    from crlc.analysis.maps.settings import MapSettings
+    from crlc.services.explore import ExplorationSettings, explore_dataset
+
+    # The fastest map: the others are computed when the user selects them.
+    settings = ExplorationSettings(map=MapSettings("pca"))
+    explore_dataset(workspace, dataset, settings, store_parts=True, report=task.report)
