@@ -108,10 +108,23 @@ def expect_nothing_at(page: Page, frame: Locator, coordinates: NDArray[np.floati
     assert not frame.evaluate(IS_DRAWN_AT, to_window_coordinates(page, tuple(coordinates.tolist())))
 
 
+def expect_gestures_ignored(page: Page, frame: Locator, places: list[NDArray[np.floating]]) -> None:
+    """Hover, click and select on the map while its points move; the selection of one image must stay."""
+    for place in places:
+        page.mouse.click(*to_window_coordinates(page, tuple(place.tolist())))
+        expect(page.locator(".card").first).to_be_hidden()
+    draw(page, [(-1.02, -1.02), (1.02, 1.02)], "Alt")
+    page.mouse.move(*to_window_coordinates(page, tuple(places[0].tolist())))
+    # The page runs again: an opened image or another selection would be visible.
+    by_key(page, "explore-by").get_by_text("Confidence", exact=True).click()
+    expect(page.locator(".legend .ramp").first).to_be_visible()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert frame.get_attribute("data-chosen") == "1"
+
+
+@pytest.mark.usefixtures("dataset")
 @pytest.mark.parametrize("kind", ["webgl2", "2d"])
-def test_points_move_halfway_and_arrive_when_the_method_changes(
-    page: Page, app: RunningApp, dataset: ImageDataset, kind: str
-):
+def test_points_move_halfway_and_arrive_when_the_method_changes(page: Page, app: RunningApp, kind: str):
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda message: errors.append(message.text) if "INVALID" in message.text else None)
@@ -141,16 +154,8 @@ def test_points_move_halfway_and_arrive_when_the_method_changes(
     expect_nothing_at(page, frame, PCA[ROW])
     page.screenshot(path=ARTIFACTS / f"map_halfway_{kind}.png")
 
-    # Hovering, clicking and selecting are ignored.
-    for place in (halfway[ROW], PCA[ROW]):
-        page.mouse.click(*to_window_coordinates(page, tuple(place.tolist())))
-        expect(page.locator(".card").first).to_be_hidden()
-    draw(page, [(-1.02, -1.02), (1.02, 1.02)], "Alt")
-    page.mouse.move(*to_window_coordinates(page, tuple(PCA[ROW].tolist())))
-
-    # Another colouring and another size of the window do not disturb the motion.
-    by_key(page, "explore-by").get_by_text("Confidence", exact=True).click()
-    expect(page.locator(".legend .ramp").first).to_be_visible()
+    # Gestures are ignored; another colouring and another size of the window do not disturb the motion.
+    expect_gestures_ignored(page, frame, [halfway[ROW], PCA[ROW]])
     width = page.locator(".map canvas").first.bounding_box()["width"]
     page.set_viewport_size({"width": 1100, "height": 800})
     page.wait_for_function("width => document.querySelector('.st-key-explore-map').clientWidth < width - 20", arg=width)
@@ -158,8 +163,6 @@ def test_points_move_halfway_and_arrive_when_the_method_changes(
     expect(frame).to_have_attribute("data-moving", "true")
     for row in range(12):
         expect_point_at(page, frame, row, halfway[row])
-    expect(page.get_by_role("dialog")).to_have_count(0)
-    assert frame.get_attribute("data-chosen") == "1"
 
     # The other direction starts from the places of this moment, also on the screen, and arrives.
     places = [frame.evaluate(LOCATE, row) for row in range(12)]
@@ -179,7 +182,8 @@ def test_points_move_halfway_and_arrive_when_the_method_changes(
     assert errors == []
 
 
-def test_reduced_motion_shows_the_new_layout_at_once(page: Page, app: RunningApp, dataset: ImageDataset):
+@pytest.mark.usefixtures("dataset")
+def test_reduced_motion_shows_the_new_layout_at_once(page: Page, app: RunningApp):
     page.emulate_media(reduced_motion="reduce")
     frame = open_map(page, app, 12, STOP_CLOCK)
     frame.evaluate(
