@@ -69,7 +69,7 @@ class Highlight(NamedTuple):
 @cache
 def _load_component() -> Any:
     # One script: the browser loads nothing from other servers.
-    parts = ("points.js", "legend.js", "gestures.js", "map.js")
+    parts = ("points.js", "legend.js", "gestures.js", "motion.js", "map.js")
     script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in parts)
     return st.components.v2.component("crlc_scatter_map", js=script, css=(_HERE / "map.css").read_text("utf-8"))
 
@@ -98,6 +98,9 @@ def show_scatter_map(
     marked = marked or Highlight()
     colour_name, colours = by
     data = {
+        # Images with the same id are the same only within a dataset. A layout that only grows keeps the user's view.
+        "dataset": view.dataset.info.uid,
+        "layout": f"{view.kind}/{view.name}/{method}",
         "coordinates": build_coordinates_url(view, method),
         "ids": build_ids_url(view),
         "values": build_values_url(view, colour_name),

@@ -9,7 +9,10 @@ class Gestures {
     canvas.addEventListener("pointermove", (event) => this.moved(event));
     canvas.addEventListener("pointerup", (event) => this.up(event));
     canvas.addEventListener("pointercancel", (event) => this.up(event, true));
-    canvas.addEventListener("pointerleave", () => this.pointers.size || this.hover(-1));
+    canvas.addEventListener("pointerleave", () => {
+      this.mouse = null;
+      if (!this.pointers.size) this.hover(-1);
+    });
     canvas.addEventListener("dblclick", (event) => this.tool === "pan" && this.zoom(2, this.at(event)));
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
@@ -45,7 +48,9 @@ class Gestures {
   moved(event) {
     const at = this.at(event);
     if (!this.pointers.has(event.pointerId)) {
-      if (event.pointerType !== "touch") this.hover(this.rowAt(at));
+      if (event.pointerType === "touch") return;
+      this.mouse = at;
+      this.hover(this.rowAt(at));
       return;
     }
     const before = this.pointers.get(event.pointerId);
@@ -86,7 +91,7 @@ class Gestures {
       this.outline.setAttribute("d", "");
       const row = this.rowAt(this.at(event));
       if (row >= 0) this.send("clicked", this.ids[row]);
-    } else if (path && path.corners.length > 2) {
+    } else if (path && path.corners.length > 2 && !this.motion) {
       this.send("region", { corners: path.corners.map((corner) => this.toMap(corner)), more: path.more });
     } else {
       this.outline.setAttribute("d", "");

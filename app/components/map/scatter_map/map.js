@@ -12,7 +12,7 @@ const HELP = {
   box: "Drag a box around images to select them (key B, or Alt + drag; hold Ctrl to add to the selection)",
 };
 
-class PointMap extends Gestures {
+class PointMap extends MovingMap {
   constructor(root) {
     super();
     this.root = root;
@@ -31,6 +31,7 @@ class PointMap extends Gestures {
   build() {
     this.frame = element("div", "map");
     this.frame.tabIndex = 0;
+    this.frame.dataset.moving = "false";
     this.frame.setAttribute("role", "application");
     this.frame.setAttribute("aria-label", "Map of the images");
     this.canvas = element("canvas");
@@ -113,13 +114,7 @@ class PointMap extends Gestures {
 
   show(coordinates, ids, values) {
     const isNew = coordinates !== this.coordinates;
-    this.ids = ids;
-    if (isNew) {
-      this.coordinates = coordinates;
-      this.finder = new NearestPoint(coordinates);
-      this.points.setCoordinates(coordinates);
-      this.hover(-1);
-    }
+    const keepsView = isNew && this.setLayout(coordinates, ids);
     const scaleText = JSON.stringify(this.data.scale);
     const isRecoloured = values !== this.values || this.scaleText !== scaleText;
     if (isRecoloured) {
@@ -137,7 +132,7 @@ class PointMap extends Gestures {
       this.setFlags();
       this.draw();
     }
-    if (isNew) this.fit(true);
+    if (isNew) this.fit(!keepsView);
     const focus = this.data.focus;
     if (focus && focus.turn !== this.focusTurn) {
       this.focusTurn = focus.turn;
@@ -157,7 +152,7 @@ class PointMap extends Gestures {
   restorePoints() {
     this.points = makePoints(this.canvas);
     if (!this.coordinates) return;
-    this.points.setCoordinates(this.coordinates);
+    this.points.setCoordinates(this.coordinates, this.motion?.from);
     this.points.setValues(this.values, this.data.scale);
     this.points.setFlags(this.flags);
     this.draw();
@@ -246,12 +241,12 @@ class PointMap extends Gestures {
     return [this.view.x + (x - width / 2) / this.view.scale, this.view.y - (y - height / 2) / this.view.scale];
   }
 
+  /** Return where a point is drawn, in CSS pixels from the upper left corner; it follows a moving point. */
   toScreen(row) {
     const { clientWidth: width, clientHeight: height } = this.canvas;
-    return [
-      width / 2 + (this.coordinates[2 * row] - this.view.x) * this.view.scale,
-      height / 2 - (this.coordinates[2 * row + 1] - this.view.y) * this.view.scale,
-    ];
+    const [x, y] = this.motion?.locate(row) ?? [this.coordinates[2 * row], this.coordinates[2 * row + 1]];
+    const view = this.computeDrawnView();
+    return [width / 2 + (x - view.x) * view.scale, height / 2 - (y - view.y) * view.scale];
   }
 
   draw() {
@@ -265,19 +260,23 @@ class PointMap extends Gestures {
     this.frameRequest = requestAnimationFrame(() => {
       this.frameRequest = 0;
       if (!this.coordinates || !this.canvas.clientWidth) return;
+      this.advanceMotion();
       if (this.needsRedraw) this.drawPoints();
       this.moveRing(this.ring, this.hovered);
       this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
       this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
+      if (this.motion) this.drawRings();
     });
   }
 
   drawPoints() {
     this.needsRedraw = false;
     const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
-    const closer = Math.max(1, this.view.scale / this.computeFittingScale());
+    const view = this.computeDrawnView();
+    const closer = Math.max(1, view.scale / this.computeFittingScale());
     const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
-    this.points.draw(this.view, Math.min(16, usual * closer ** 0.4), this.colour(background));
+    const size = Math.min(16, usual * closer ** 0.4);
+    this.points.draw(view, size, this.colour(background), this.motion?.progress ?? 1);
   }
 
   colour(text) {
@@ -301,13 +300,15 @@ class PointMap extends Gestures {
 
   // ---- hovering and clicking
 
+  /** Return the point at a position on the screen; -1 for none, and while the points move. */
   rowAt(at) {
-    if (!this.finder) return -1;
+    if (!this.finder || this.motion) return -1;
     const [x, y] = this.toMap(at);
     return this.finder.find(x, y, HOVER_PIXELS / this.view.scale, this.flags);
   }
 
   hover(row) {
+    if (this.motion) row = -1;
     if (row === this.hovered) return;
     this.hovered = row;
     this.card.hidden = row < 0;

@@ -1,21 +1,26 @@
 // Draws many points with WebGL2, or on a 2D canvas without it. Independent of input, images and Python.
 // Coordinates are floats from -1 to 1; `view` is {x, y, scale}: the centre, and CSS pixels per unit.
+// Between two layouts, points are drawn on the way from `before` to their coordinates: `progress` is from 0 to 1.
+
+export const NOWHERE = 9; // earlier coordinate of a new point, which fades in; outside the map
 
 const VERTEX = `#version 300 es
-in vec2 position; in float value; in float flags;
-uniform vec2 middle; uniform vec2 perUnit; uniform float size; uniform float pass; uniform float dimmed;
+in vec2 before; in vec2 position; in float value; in float flags;
+uniform float progress; uniform vec2 middle; uniform vec2 perUnit; uniform float size; uniform float pass; uniform float dimmed;
 uniform float span; uniform float highlighted; uniform sampler2D palette;
 out vec4 colour;
 void main() {
   bool shown = mod(flags, 2.0) >= 1.0;
   bool chosen = flags >= 2.0;
+  bool fresh = before.x == ${NOWHERE.toFixed(1)};
+  vec2 place = fresh ? position : mix(before, position, progress);
   bool now = shown && (pass > 0.5) == chosen;
-  gl_Position = now ? vec4((position - middle) * perUnit, 0.0, 1.0) : vec4(9.0, 9.0, 9.0, 1.0);
+  gl_Position = now ? vec4((place - middle) * perUnit, 0.0, 1.0) : vec4(9.0, 9.0, 9.0, 1.0);
   gl_PointSize = size * (chosen ? 1.35 : 1.0);
   vec4 found = texture(palette, vec2((value > 65534.5 ? span + 0.5 : min(value, span) + 0.5) / (span + 1.0), 0.5));
   if (span > 4095.5) found = texture(palette, vec2(value / 65535.0, 0.5));
   bool other = highlighted >= 0.0 && value != highlighted;
-  colour = vec4(found.rgb, other ? 0.08 : chosen ? 1.0 : dimmed);
+  colour = vec4(found.rgb, (other ? 0.08 : chosen ? 1.0 : dimmed) * (fresh ? progress : 1.0));
 }`;
 const FRAGMENT = `#version 300 es
 precision mediump float;
@@ -66,7 +71,7 @@ class WebGlPoints {
     this.count = 0;
     this.program = this.link();
     this.at = Object.fromEntries(
-      ["middle", "perUnit", "size", "pass", "dimmed", "span", "highlighted", "palette"].map((name) => [
+      ["progress", "middle", "perUnit", "size", "pass", "dimmed", "span", "highlighted", "palette"].map((name) => [
         name,
         gl.getUniformLocation(this.program, name),
       ]),
@@ -99,9 +104,22 @@ class WebGlPoints {
     gl.vertexAttribPointer(location, parts, type, false, 0, 0);
   }
 
-  setCoordinates(coordinates) {
+  setCoordinates(coordinates, before = null) {
     this.count = coordinates.length / 2;
     this.put("position", coordinates, 2, this.gl.FLOAT);
+    this.setBefore(before);
+  }
+
+  /** Set the coordinates that the points come from; null once they have arrived. */
+  setBefore(before) {
+    const gl = this.gl;
+    if (before) {
+      this.put("before", before, 2, gl.FLOAT);
+    } else if (this.buffers.before) {
+      gl.disableVertexAttribArray(gl.getAttribLocation(this.program, "before"));
+      gl.deleteBuffer(this.buffers.before);
+      this.buffers.before = null;
+    }
   }
 
   setValues(values, scale) {
@@ -125,7 +143,7 @@ class WebGlPoints {
     this.put("flags", flags, 1, this.gl.UNSIGNED_BYTE);
   }
 
-  draw(view, size, background) {
+  draw(view, size, background, progress = 1) {
     const { gl, canvas } = this;
     const ratio = canvas.width / canvas.clientWidth || 1;
     gl.viewport(0, 0, canvas.width, canvas.height);
@@ -135,6 +153,7 @@ class WebGlPoints {
     gl.useProgram(this.program);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.SRC_ALPHA, gl.ONE_MINUS_SRC_ALPHA);
+    gl.uniform1f(this.at.progress, progress);
     gl.uniform2f(this.at.middle, view.x, view.y);
     gl.uniform2f(this.at.perUnit, (2 * view.scale) / canvas.clientWidth, (2 * view.scale) / canvas.clientHeight);
     gl.uniform1f(this.at.size, size * ratio);
@@ -161,9 +180,14 @@ class CanvasPoints {
     this.count = 0;
   }
 
-  setCoordinates(coordinates) {
+  setCoordinates(coordinates, before = null) {
     this.coordinates = coordinates;
     this.count = coordinates.length / 2;
+    this.setBefore(before);
+  }
+
+  setBefore(before) {
+    this.before = before;
   }
 
   setValues(values, scale) {
@@ -177,8 +201,8 @@ class CanvasPoints {
     this.anyChosen = flags.some((flag) => flag >= 2);
   }
 
-  draw(view, size, background) {
-    const { canvas, context, coordinates, palette } = this;
+  draw(view, size, background, progress = 1) {
+    const { canvas, context, coordinates, before, palette } = this;
     const ratio = canvas.width / canvas.clientWidth || 1;
     context.globalAlpha = 1;
     context.fillStyle = `rgb(${background.join(",")})`;
@@ -190,11 +214,17 @@ class CanvasPoints {
       for (let row = 0; row < this.count; row++) {
         const flag = this.flags[row];
         if (!(flag & 1) || flag >= 2 !== Boolean(pass)) continue;
-        const x = canvas.width / 2 + (coordinates[2 * row] - view.x) * view.scale * ratio;
-        const y = canvas.height / 2 - (coordinates[2 * row + 1] - view.y) * view.scale * ratio;
+        const isNew = before?.[2 * row] === NOWHERE;
+        const part = before && !isNew ? progress : 1;
+        const from = part < 1 ? before : coordinates;
+        const left = from[2 * row] * (1 - part) + coordinates[2 * row] * part;
+        const up = from[2 * row + 1] * (1 - part) + coordinates[2 * row + 1] * part;
+        const x = canvas.width / 2 + (left - view.x) * view.scale * ratio;
+        const y = canvas.height / 2 - (up - view.y) * view.scale * ratio;
         if (x < -side || y < -side || x > canvas.width + side || y > canvas.height + side) continue;
         const value = this.values[row];
-        context.globalAlpha = this.highlighted >= 0 && value !== this.highlighted ? 0.08 : usual;
+        const opacity = this.highlighted >= 0 && value !== this.highlighted ? 0.08 : usual;
+        context.globalAlpha = isNew ? opacity * progress : opacity;
         context.fillStyle = palette[this.isRamp ? Math.round((value / 65535) * last) : Math.min(value, last)];
         context.fillRect(x - side / 2, y - side / 2, side, side);
       }
