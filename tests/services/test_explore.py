@@ -10,8 +10,11 @@ import pytest
 
 from crlc.analysis.maps.settings import MapSettings
 from crlc.annotations.store import AnnotationStore
+from crlc.data.options import ImportOptions
 from crlc.errors import BusyError, UsageError
 from crlc.files import writer_lock
+from crlc.progress import Progress
+from crlc.services import explore
 from crlc.services.explore import ExplorationSettings, compute_provisional_clusters, explore_dataset, read_exploration
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
@@ -106,3 +109,34 @@ def test_compute_provisional_clusters_accepts_fewer_distinct_images_than_cluster
     clusters, distance = compute_provisional_clusters(np.ones((4, 3), np.float32), 3)
     assert clusters.tolist() == [0, 0, 0, 0]
     np.testing.assert_allclose(distance, 0, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_explore_dataset_stores_growing_parts_before_the_whole(
+    workspace: Workspace, bars_file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(explore, "_FIRST_PART_IMAGES", 6)
+    monkeypatch.setattr(explore, "_MIN_IMAGES_PER_CLUSTER", 3)
+    dataset, _ = workspace.import_dataset(str(bars_file), options=ImportOptions(size=48))
+    seen: dict[int, tuple[bool, int]] = {}
+    features: list[tuple[int, int | None]] = []
+
+    def report(progress: Progress) -> None:
+        stored = read_exploration(dataset)
+        if stored is not None:
+            seen[len(stored.ids)] = (stored.is_partial, stored.metadata.get("of", 0))
+        if progress.stage == "Computing features" and stored is not None and stored.is_partial:
+            features.append((progress.done, progress.total))
+
+    found = explore_dataset(workspace, dataset, SMALL, store_parts=True, report=report)
+    assert (len(found.ids), found.is_partial) == (COUNT, False)
+    assert {6: (True, COUNT), 18: (True, COUNT)}.items() <= seen.items()
+    assert len(seen) <= 3  # the two parts and perhaps the whole
+    assert all(total == COUNT for _, total in features[:-1])  # progress is that of the whole way
+    plain = explore_dataset(workspace, dataset, replace(SMALL, seed=0), store_parts=True)  # stored: nothing to do
+    np.testing.assert_array_equal(plain.coordinates, found.coordinates)
+
+    # With all features in the cache there are no parts: a complete map is not replaced by a part of it.
+    seen.clear()
+    explore_dataset(workspace, dataset, replace(SMALL, clusters=3), store_parts=True, report=report)
+    assert all(count == COUNT for count in seen)

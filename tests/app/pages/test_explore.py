@@ -50,17 +50,22 @@ def test_explore_and_clusters_show_the_next_step_without_datasets(show, name: st
     assert not at.main.button
 
 
+def cancel_preview(workspace: Workspace) -> None:
+    """Cancel the preview that a page has started, and wait until it has ended."""
+    task = get_preview(workspace, "set")
+    assert task is not None
+    task.cancel()
+    task.wait(60)
+    assert not task.is_running
+
+
 @pytest.mark.parametrize("name", ["explore", "clusters"])
 def test_explore_and_clusters_compute_a_preview_before_training(show, workspace: Workspace, tmp_path: Path, name: str):
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     at = show(name)
     assert "set has no runs yet" in get_text(at)
     assert "/images/set/1" in "".join(html.proto.body for html in at.main.get("html"))  # the first images, at once
-    task = get_preview(workspace, "set")
-    assert task is not None
-    task.cancel()
-    task.wait(60)
-    assert not task.is_running
+    cancel_preview(workspace)
     if read_preview_stamp(dataset) is None:  # cancelled in time: nothing is started again by itself
         assert [button.key for button in show(name).main.button] == ["compute-preview"]
 
@@ -76,6 +81,7 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
     assert "(2, 3)" in alerts(show(name))
     (run.path / "result.json").unlink()
     assert "tiny-run has no result" in get_text(show(name))
+    cancel_preview(workspace)  # it would import the dataset again, and so repair it
     (dataset.folder / "dataset.json").write_text("{")
     assert "dataset.json" in alerts(show(name))
 
