@@ -10,6 +10,7 @@ from pathlib import Path
 from app.server.asgi import LOOPBACK_HOST, bind_socket, serve
 from app.server.window import open_window
 from crlc.errors import CrlcError
+from crlc.subprocesses import avoid_spinning_threads
 from crlc.workspace import Workspace, get_default_workspace
 
 
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--port", type=int, help="port to listen on; default: 8501, or any free port")
     parser.add_argument("--workspace", type=Path, default=get_default_workspace(), help="folder of datasets and runs")
     options = parser.parse_args()
+    avoid_spinning_threads()
     try:
         workspace = Workspace(options.workspace)
         socket = bind_socket(options.port, options.host)

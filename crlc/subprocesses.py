@@ -22,6 +22,15 @@ _PACKAGE_ROOT = Path(__file__).resolve().parents[1]
 _START_TIME_TOLERANCE_SECONDS = 1.0
 
 
+def avoid_spinning_threads() -> None:
+    """Let OpenMP threads of this process and its children sleep while they wait; call it before torch is imported.
+
+    Threads that spin while they wait take the cores from other programs, and from each other: beside other work,
+    training was twice as fast without spinning.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 def count_available_cores() -> int:
     """Return the number of CPU cores that this process may use; the computer may have more."""
     if hasattr(os, "sched_getaffinity"):

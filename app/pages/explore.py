@@ -187,7 +187,11 @@ def _show_map(view: ClusterView, method: str, by: tuple[str, Colouring], shown: 
 def _choose_available_map(view: ClusterView, method: str) -> str | None:
     """Return the method of the map that can be shown now: the requested one, or PCA until that is computed."""
     if view.is_growing:
-        return "pca"  # a map of all images follows
+        if method != "pca":
+            show_caption(
+                f"Showing the PCA map until the features of all images are computed; {MAP_METHODS[method]} follows."
+            )
+        return "pca"
     if view.load_coordinates(method) is not None:
         return method
     key = f"map-{view.kind}-{view.name}-{view.layout_version}-{method}"

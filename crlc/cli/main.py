@@ -33,6 +33,7 @@ from crlc.cli.launcher import report_to_launcher
 from crlc.cli.options import add_common_arguments, add_run_argument
 from crlc.cli.output import Output, write_error_line
 from crlc.errors import CrlcError, UsageError
+from crlc.subprocesses import avoid_spinning_threads
 from crlc.workspace import Workspace
 
 
@@ -124,6 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 for success, 1 for failure, 2 for invalid arguments.
     """
+    avoid_spinning_threads()
     # File names may contain any byte; printing one must not raise an error.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

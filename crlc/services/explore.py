@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from crlc.analysis.class_metrics import match_clusters
 from crlc.analysis.maps.process import load_or_compute_map
 from crlc.analysis.maps.settings import MapSettings, read_map
 from crlc.analysis.normalization import fingerprint_features
@@ -101,7 +102,7 @@ class Exploration:
     """Projected features, (N, d), memory-mapped."""
 
     clusters: NDArray[np.int64]
-    """k-means cluster of each image; cluster 0 is the largest."""
+    """k-means cluster of each image; cluster 0 is the largest, or was the largest of the first part."""
 
     distance: NDArray[np.float32]
     """Distance to the centre of its cluster; typical images have small distances."""
@@ -243,7 +244,9 @@ def _store(
     if of is not None:
         metadata["of"] = of
     try:
-        _write_arrays(folder, images, settings, device, report)
+        stored = read_exploration(dataset)
+        part = stored if stored is not None and stored.is_partial else None
+        _write_arrays(folder, images, settings, device, report, part)
         write_json(dataset.folder / _MARKER, {"kind": _KIND, "version": _VERSION, **metadata})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
@@ -289,14 +292,32 @@ def compute_provisional_clusters(
     return rank[found], distance
 
 
+def _keep_cluster_numbers(ids: NDArray[np.int64], clusters: NDArray[np.int64], part: Exploration) -> NDArray[np.int64]:
+    """Return the clusters with the numbers, and so the colours, that most of their images have in an earlier part."""
+    shared = np.isin(part.ids, ids, assume_unique=True)
+    numbers = match_clusters(clusters[np.searchsorted(ids, part.ids[shared])], part.clusters[shared])
+    count = part.cluster_count
+    numbers = np.concatenate([numbers, np.full(count - len(numbers), -1)])
+    numbers[numbers < 0] = np.setdiff1d(np.arange(count), numbers)  # clusters without images in the part
+    return numbers[clusters]
+
+
 def _write_arrays(
-    folder: Path, images: TrainingImages, settings: ExplorationSettings, device: torch.device, report: ProgressCallback
+    folder: Path,
+    images: TrainingImages,
+    settings: ExplorationSettings,
+    device: torch.device,
+    report: ProgressCallback,
+    part: Exploration | None,
 ) -> None:
+    """Compute and write the arrays of an exploration; `part` is the stored exploration of a part of the images."""
     built = build_network(settings.network, len(images))
     built.network.to(device)
     inputs = load_frozen_features(built, images, settings.network, folder / "vectors.npy", fit=True, report=report)
     assert settings.clusters is not None
     clusters, distance = compute_provisional_clusters(inputs.vectors, settings.clusters, settings.seed, report)
+    if part is not None and part.cluster_count == settings.clusters:
+        clusters = _keep_cluster_numbers(images.ids, clusters, part)
     vectors = inputs.vectors
     # Maps are stored beside the arrays and named by their content: unchanged features reuse them.
     maps = folder.with_name(f"maps-{hashlib.sha256(fingerprint_features(vectors).encode()).hexdigest()[:16]}")

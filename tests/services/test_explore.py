@@ -120,18 +120,22 @@ def test_explore_dataset_stores_growing_parts_before_the_whole(
     dataset, _ = workspace.import_dataset(str(bars_file), options=ImportOptions(size=48))
     seen: dict[int, tuple[bool, int]] = {}
     features: list[tuple[int, int | None]] = []
+    numbers: list[int] = []
 
     def report(progress: Progress) -> None:
         stored = read_exploration(dataset)
         if stored is not None:
+            numbers.append(int(stored.clusters[0]))
             seen[len(stored.ids)] = (stored.is_partial, stored.metadata.get("of", 0))
         if progress.stage == "Computing features" and stored is not None and stored.is_partial:
             features.append((progress.done, progress.total))
 
     found = explore_dataset(workspace, dataset, SMALL, store_parts=True, report=report)
+    numbers.append(int(found.clusters[0]))
     assert (len(found.ids), found.is_partial) == (COUNT, False)
     assert {6: (True, COUNT), 18: (True, COUNT)}.items() <= seen.items()
     assert len(seen) <= 3  # the two parts and perhaps the whole
+    assert len(set(numbers)) == 1  # the first image keeps the number of its cluster, and so its colour
     assert all(total == COUNT for _, total in features[:-1])  # progress is that of the whole way
     plain = explore_dataset(workspace, dataset, replace(SMALL, seed=0), store_parts=True)  # stored: nothing to do
     np.testing.assert_array_equal(plain.coordinates, found.coordinates)
