@@ -13,7 +13,7 @@ from crlc.cli.output import Output
 from crlc.cli.tables import format_table
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.data.importer import ImportReport
-from crlc.data.options import ALL, ImportOptions
+from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.errors import CrlcError, UsageError
 from crlc.formatting import format_bytes, format_count, format_duration
@@ -63,6 +63,11 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=int, metavar="N", help="number of decoding processes (default: one per core)")
     parser.add_argument(
+        "--no-features",
+        action="store_true",
+        help="do not compute the features of photographs, which the first map and the first training need",
+    )
+    parser.add_argument(
         "--downloads", type=Path, metavar="DIR", help="folder of built-in datasets, which are downloaded if missing"
     )
 
@@ -80,6 +85,8 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
         options.source, name=options.name, options=settings, downloads=options.downloads, report=output.progress
     )
     summary = dataset.summarize()
+    if not options.no_features and dataset.get_default_size() == PHOTOGRAPH_SIZE:
+        _compute_features(dataset, output)
     content = {
         "dataset": dataset.name,
         "workspace": str(workspace.root),
@@ -96,6 +103,13 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
     ]
     output.print_result(content, lines)
     return 0
+
+
+def _compute_features(dataset: ImageDataset, output: Output) -> None:
+    from crlc.services.features import compute_default_features
+    from crlc.training.device import choose_device
+
+    compute_default_features(dataset, device=choose_device("auto"), report=output.progress)
 
 
 def run_datasets(_: argparse.Namespace, workspace: Workspace, output: Output) -> int:

@@ -30,11 +30,10 @@ from crlc.analysis.normalization import fingerprint_features
 from crlc.annotations.store import AnnotationStore
 from crlc.arrays import FloatArray
 from crlc.data.dataset import ImageDataset
-from crlc.data.options import ImportOptions
-from crlc.data.pixel_store import list_stored_sizes
 from crlc.errors import DamagedError, UsageError, explain_disk_full
 from crlc.files import read_json, write_file, write_json, writer_lock
 from crlc.progress import Progress, ProgressCallback, ProgressStage, no_progress
+from crlc.services.run_preparation import store_pixels
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import (
@@ -161,10 +160,7 @@ def explore_dataset(
     """
     settings = settings or ExplorationSettings()
     size = settings.network.data.image_size
-    if size not in list_stored_sizes(dataset.folder, complete=True):
-        dataset, _ = workspace.import_dataset(
-            dataset.info.location, name=dataset.name, options=ImportOptions(size=size), report=report
-        )
+    dataset = store_pixels(workspace, dataset, size, report)
     clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS
     settings = replace(settings, clusters=clusters)
     with AnnotationStore(dataset) as annotations:
@@ -184,7 +180,7 @@ def explore_dataset(
         root.mkdir(exist_ok=True)
         device = device or torch.device("cpu")
         if store_parts:
-            _store_parts(dataset, images, settings, device, report)
+            report = _store_parts(dataset, images, settings, device, report)
         return _store(dataset, images, settings, device, report)
 
 
@@ -194,23 +190,21 @@ def _store_parts(
     settings: ExplorationSettings,
     device: torch.device,
     report: ProgressCallback,
-) -> None:
-    """Compute all features, and store explorations of a growing part of the images on the way."""
+) -> ProgressCallback:
+    """Store explorations of a growing part of the images; return the callback for the progress of the rest."""
     built = build_network(settings.network, len(images))
     missing = count_missing_features(images, built.identity)
     known = len(images) - missing
     assert settings.clusters is not None
+    done = 0
     for count in _plan_parts(len(images), max(known, _FIRST_PART_IMAGES, _MIN_IMAGES_PER_CLUSTER * settings.clusters)):
         part = select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
+        part_settings = replace(settings, map=MapSettings("pca"))
+        # Only features are reported: the other steps of a part are fast.
+        report_features = partial(_report_as_whole, report, done, missing, others=False)
+        _store(dataset, part, part_settings, device, report_features, of=len(images))
         done = missing - count_missing_features(images, built.identity)
-        _store(
-            dataset,
-            part,
-            replace(settings, map=MapSettings("pca")),
-            device,
-            partial(_report_as_whole, report, done, missing),
-            of=len(images),
-        )
+    return partial(_report_as_whole, report, done, missing, others=True)
 
 
 def _plan_parts(images: int, count: int) -> list[int]:
@@ -222,10 +216,13 @@ def _plan_parts(images: int, count: int) -> list[int]:
     return sizes
 
 
-def _report_as_whole(report: ProgressCallback, done: int, total: int, progress: Progress) -> None:
-    """Report the features of a part as progress of the whole; other steps of a part are fast and not reported."""
+def _report_as_whole(report: ProgressCallback, done: int, total: int, progress: Progress, *, others: bool) -> None:
+    """Report the features of a part as progress of the whole, and with `others` also the other steps."""
     if progress.stage == FEATURES_STAGE:
-        report(replace(progress, done=progress.done + done, total=total, finished=False))
+        done += progress.done
+        report(replace(progress, done=done, total=total, finished=progress.finished and done == total))
+    elif others:
+        report(progress)
 
 
 def _store(

@@ -136,7 +136,8 @@ def test_explore_dataset_stores_growing_parts_before_the_whole(
     assert {6: (True, COUNT), 18: (True, COUNT)}.items() <= seen.items()
     assert len(seen) <= 3  # the two parts and perhaps the whole
     assert len(set(numbers)) == 1  # the first image keeps the number of its cluster, and so its colour
-    assert all(total == COUNT for _, total in features[:-1])  # progress is that of the whole way
+    assert features == sorted(features)  # progress is that of the whole way: it does not start again with each part
+    assert {total for _, total in features} == {COUNT}
     plain = explore_dataset(workspace, dataset, replace(SMALL, seed=0), store_parts=True)  # stored: nothing to do
     np.testing.assert_array_equal(plain.coordinates, found.coordinates)
 
