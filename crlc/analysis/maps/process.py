@@ -195,8 +195,7 @@ class MapProcess:
             self._error = self._make_failure(code)
         self._worker.log.close()
         shutil.rmtree(self._inputs, ignore_errors=True)
-        if self._worker.was_prepared:
-            PREPARED_WORKER.refill()
+        PREPARED_WORKER.refill()
 
     def _make_failure(self, code: int) -> MapError:
         last_line = read_last_line(self._worker.log)

@@ -24,9 +24,6 @@ class WorkerProcess:
     log: IO[bytes]
     """Temporary file with the standard error of the process."""
 
-    was_prepared: bool
-    """Whether the process was started before its job was known."""
-
     def send_job(self, job: bytes) -> None:
         """Write the job to the process.
 
@@ -61,7 +58,7 @@ class PreparedWorker:
         self._is_enabled = False
 
     def enable(self) -> None:
-        """Start a process that waits for a map, and another one after each map that it computed."""
+        """Start a process that waits for a map, and another one after each map."""
         with self._lock:
             self._is_enabled = True
         self.refill()
@@ -143,7 +140,7 @@ def _start_worker(*, is_prepared: bool) -> WorkerProcess:
     except BaseException:
         log.close()
         raise
-    return WorkerProcess(process, log, is_prepared)
+    return WorkerProcess(process, log)
 
 
 def _end_worker(worker: WorkerProcess) -> None:
