@@ -29,8 +29,7 @@ def schedule_map_worker(delay_seconds: float = _DELAY_SECONDS) -> Callable[[], N
         from crlc.analysis.maps.worker_process import close_map_worker
 
         timer.cancel()
-        if timer.is_alive() and timer.finished.is_set():
-            timer.join()  # it is starting the process right now
+        timer.join()  # it may be starting the process right now
         close_map_worker()
 
     return close

@@ -109,6 +109,8 @@ def test_prepared_worker_ends_with_its_caller(end: str):
         print(PREPARED_WORKER.waiting.process.pid, flush=True)
         {end}
     """)
-    out = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False
+    ).stdout
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int(out)).wait(60)
