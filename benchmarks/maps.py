@@ -5,9 +5,9 @@ and each in a separate process. Loading and compilation are not measured. Trustw
 subsample, because it needs a matrix of all distances. Targets: at most 0.7 of the time, trustworthiness at most 0.02
 lower.
 
-`python benchmarks/maps.py --start [--images 4000] [--turns 3]` measures a small map from the request to the file instead,
-with the start of its process: umap-learn in a new process, our map in a new process (cold), and in a process that was
-prepared in advance (warm). Target: at most 6 s for 4,000 images.
+`python benchmarks/maps.py --start [--images 4000] [--turns 3]` measures a small map with the start of its process
+instead: umap-learn in a new process, our map in a new process (cold), and in a process that was prepared in advance
+(warm; the CPU seconds include the preparation). Target: at most 6 s for 4,000 images.
 """
 
 from __future__ import annotations

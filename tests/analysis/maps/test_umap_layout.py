@@ -1,4 +1,4 @@
-"""UMAP of a given graph against umap-learn: fuzzy graph, similarity curve, quality of the map; numba's cache on disk."""
+"""UMAP of a given graph against umap-learn: fuzzy graph, similarity curve, quality; numba's cache on disk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_build_fuzzy_graph_matches_umap_learn(copies: int):
     # Copies have a similarity of 1 only up to rounding, which both would treat as a tiny distance.
     graph.similarity[graph.similarity > 1 - 1e-6] = 1
     indices, distances = add_self(graph)
-    theirs = fuzzy_simplicial_set(features, 15, np.random.RandomState(0), "cosine", {}, indices, distances)[0]  # noqa: NPY002
+    theirs = fuzzy_simplicial_set(features, 15, np.random.RandomState(0), "cosine", {}, indices, distances)[0]
     np.testing.assert_allclose(build_fuzzy_graph(graph).toarray(), theirs.toarray(), atol=2e-4)
 
 
@@ -68,7 +68,7 @@ def test_compute_umap_map_is_as_trustworthy_as_umap_learn(name: str):
     features = load_features(name)
     graph = build_neighbour_graph(features, 14)
     initial = compute_pca_map(features)
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="n_jobs"):
         theirs = UMAP(init=initial, random_state=0, precomputed_knn=add_self(graph)).fit(initial).embedding_
     ours = compute_umap_map(features, graph)
     trust = [trustworthiness(features, found, n_neighbors=15, metric="cosine") for found in (ours, theirs)]

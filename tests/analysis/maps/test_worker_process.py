@@ -1,4 +1,4 @@
-"""Prepared map workers: same map, one process per map, replacement after a kill or cancellation, end with the caller."""
+"""Prepared map workers: same map, one process per map, replacement after a kill, end with the caller."""
 
 from __future__ import annotations
 
