@@ -60,6 +60,7 @@ def load_features(name: str) -> np.ndarray:
     return make_blobs([300] * 12, centres, spread=1.0)[0].astype(np.float32)
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning:umap")  # a seed limits it to one thread, it cannot transform
 @pytest.mark.parametrize("name", ["digits", "blobs"])
 def test_compute_umap_map_is_as_trustworthy_as_umap_learn(name: str):
     from sklearn.manifold import trustworthiness
@@ -68,11 +69,18 @@ def test_compute_umap_map_is_as_trustworthy_as_umap_learn(name: str):
     features = load_features(name)
     graph = build_neighbour_graph(features, 14)
     initial = compute_pca_map(features)
-    with pytest.warns(UserWarning, match="n_jobs"):
-        theirs = UMAP(init=initial, random_state=0, precomputed_knn=add_self(graph)).fit(initial).embedding_
+    theirs = UMAP(init=initial, random_state=0, precomputed_knn=add_self(graph)).fit(initial).embedding_
     ours = compute_umap_map(features, graph)
     trust = [trustworthiness(features, found, n_neighbors=15, metric="cosine") for found in (ours, theirs)]
     assert trust[0] > trust[1] - MAX_TRUSTWORTHINESS_LOSS
+
+
+@pytest.mark.parametrize("min_dist", [0.0, 1.0])
+def test_compute_umap_map_of_copies_is_finite_with_every_min_dist(min_dist: float):
+    features = make_clustered_features(60)
+    features[:40] = features[0]
+    assert np.isfinite(compute_umap_map(features, min_dist=min_dist)).all()
+    assert np.isfinite(compute_umap_map(np.ones((30, 4)), min_dist=min_dist)).all()
 
 
 def test_compute_umap_map_accepts_a_read_only_graph():
