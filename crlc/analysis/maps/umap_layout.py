@@ -1,10 +1,9 @@
 """UMAP of a given neighbour graph: the fuzzy graph, and its layout in two dimensions by stochastic gradient descent.
 
 The method is that of umap-learn (McInnes et al. 2018; tests compare both), for this one case: neighbours and initial
-coordinates are given, and the result needs no model for new data. Importing umap-learn takes 1.3 s, because it imports
+coordinates are given, and the result needs no model for new data. Importing umap-learn takes 1.2 s, because it imports
 scikit-learn and pynndescent, and its functions take 3 s to compile in every process; the one compiled function of this
-module takes 0.3 s, and less than 0.1 s from numba's cache on disk. It has no threads, so that a busy computer does not
-slow it down by spinning.
+module takes 0.5 s, or 0.2 s from numba's cache on disk. It has no threads, so none of them can spin on a busy computer.
 """
 
 from __future__ import annotations
