@@ -146,6 +146,7 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
     async def lifespan(_: st.App) -> AsyncIterator[None]:
         from app.background.commands import close_command_runner
         from app.background.example import start_example_install
+        from app.background.map_worker import schedule_map_worker
         from crlc.jobs.shared_queue import close_queues, get_queue
         from crlc.workspace import Workspace
 
@@ -160,9 +161,11 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
             )
         if open_url is not None:
             open_url(f"http://{local_host}:{port}{path_and_query}")
+        close_map_worker = schedule_map_worker()
         try:
             yield
         finally:
+            close_map_worker()
             close_command_runner()
             for line in close_queues():
                 _print_line(line)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import threading
 from contextlib import suppress
@@ -14,13 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
+from crlc.analysis.maps.projections import count_needed_neighbours
 from crlc.analysis.maps.settings import MapSettings, get_map_path, read_map
+from crlc.analysis.maps.worker_process import PREPARED_WORKER
 from crlc.analysis.neighbours.exact import Neighbours
+from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.normalization import check_features
 from crlc.arrays import Features, FloatArray
 from crlc.errors import CrlcError, explain_disk_full
 from crlc.progress import Progress, ProgressCallback, no_progress
-from crlc.subprocesses import read_last_line, start_python
+from crlc.subprocesses import read_last_line
 
 
 class MapError(CrlcError):
@@ -56,6 +58,10 @@ def load_or_compute_map(
     stored = read_map(get_map_path(folder, features, settings), len(features))
     if stored is not None:
         return stored
+    if graph is None:
+        # This process has usually imported torch, which takes the child process a second.
+        needed = count_needed_neighbours(settings.method, len(features), perplexity=settings.perplexity)
+        graph = build_neighbour_graph(features, needed, report=report) if needed else None
     with MapProcess(features, settings, folder, graph=graph, report=report) as process:
         coordinates = process.wait()
     assert coordinates is not None  # only this function could cancel it
@@ -98,7 +104,7 @@ class MapProcess:
         self._cancelled = False
         with explain_disk_full(folder):
             # Not in the system's temporary folder, which may be small or in memory.
-            self._inputs = Path(tempfile.mkdtemp(dir=folder, prefix=".map-inputs-"))
+            self._inputs = Path(tempfile.mkdtemp(dir=folder.absolute(), prefix=".map-inputs-"))
             try:
                 job = {
                     "features": str(_find_or_save_features(features, self._inputs / "features.npy")),
@@ -106,17 +112,10 @@ class MapProcess:
                     "settings": asdict(settings),
                     "target": str(self._inputs / self.file.name),
                 }
-                self._log = (self._inputs / "log").open("w+b")
-                self._process = start_python(
-                    ["-m", "crlc.analysis.maps.worker"], stdout=subprocess.PIPE, stderr=self._log
-                )
+                self._worker = PREPARED_WORKER.assign_job(json.dumps(job).encode())
             except BaseException:
                 shutil.rmtree(self._inputs, ignore_errors=True)
                 raise
-        assert self._process.stdin is not None
-        with suppress(OSError):  # the process has already ended; `wait` raises the reason
-            self._process.stdin.write(json.dumps(job).encode() + b"\n")
-            self._process.stdin.flush()
         self._reader = threading.Thread(target=self._read_reports, daemon=True)
         self._reader.start()
 
@@ -124,6 +123,11 @@ class MapProcess:
     def is_running(self) -> bool:
         """Whether the map is still being computed."""
         return self._reader.is_alive()
+
+    @property
+    def pid(self) -> int:
+        """Id of the process."""
+        return self._worker.process.pid
 
     def wait(self, seconds: float | None = None) -> FloatArray | None:
         """Wait for the map.
@@ -153,7 +157,7 @@ class MapProcess:
         """End the process, unless it has finished; further calls have no effect."""
         if self.is_running:
             self._cancelled = True
-            self._process.terminate()
+            self._worker.process.terminate()
         if threading.current_thread() is not self._reader:  # a progress callback may cancel
             self._reader.join()
 
@@ -167,10 +171,9 @@ class MapProcess:
 
     def _read_reports(self) -> None:
         """Read reports until the process ends, then move the map to its file."""
-        assert self._process.stdout is not None
-        assert self._process.stdin is not None
+        assert self._worker.process.stdout is not None
         try:
-            for line in self._process.stdout:
+            for line in self._worker.process.stdout:
                 content = json.loads(line)
                 if "error" in content:
                     self._error = MapError(content["error"], advice=content["advice"])
@@ -179,11 +182,8 @@ class MapProcess:
                     self._report(self.progress)
         except BaseException as error:  # raised by the callback; the process must end too
             self._error = MapError(f"The progress callback of the map failed: {error!r}.")
-            self._process.terminate()
-        code = self._process.wait()
-        with suppress(OSError):
-            self._process.stdin.close()
-        self._process.stdout.close()
+            self._worker.process.terminate()
+        code = self._worker.close()
         if code == 0 and self._error is None and not self._cancelled:
             try:
                 os.replace(self._inputs / self.file.name, self.file)
@@ -193,11 +193,12 @@ class MapProcess:
                 )
         elif self._error is None:
             self._error = self._make_failure(code)
-        self._log.close()
+        self._worker.log.close()
         shutil.rmtree(self._inputs, ignore_errors=True)
+        PREPARED_WORKER.refill()
 
     def _make_failure(self, code: int) -> MapError:
-        last_line = read_last_line(self._log)
+        last_line = read_last_line(self._worker.log)
         reason = f": {last_line}" if last_line else ", perhaps for lack of memory"
         return MapError(
             f"The process that computed the map ended with code {code}{reason}.",
@@ -213,7 +214,7 @@ def _find_or_save_features(features: Features, new_file: Path) -> Path:
             whole = np.load(name, mmap_mode="r", allow_pickle=False)
             # A slice or a reversed view of a memory map also has the file's name.
             if (whole.shape, whole.dtype, whole.strides) == (features.shape, features.dtype, features.strides):
-                return Path(name)
+                return Path(name).absolute()
     np.save(new_file, features, allow_pickle=False)
     return new_file
 

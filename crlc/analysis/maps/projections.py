@@ -7,14 +7,10 @@ UMAP and t-SNE cannot be interrupted: `crlc.analysis.maps.process` runs them in 
 
 from __future__ import annotations
 
-import contextlib
-import io
-import re
-import warnings
-
 import numpy as np
 
 from crlc.analysis.maps.settings import DEFAULT_PERPLEXITY, MapSettings
+from crlc.analysis.maps.umap_layout import compute_umap_layout
 from crlc.analysis.neighbours.exact import Neighbours
 from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.normalization import check_features, iterate_normalized_chunks
@@ -27,7 +23,7 @@ _NEIGHBOURS_PER_PERPLEXITY = 3
 _MIN_ROWS = 8
 """UMAP and t-SNE maps of fewer rows are meaningless: the PCA map is returned instead."""
 
-_MANY_ROWS, _EPOCHS_FOR_MANY_ROWS = 10_000, 120
+_EPOCHS, _MANY_ROWS, _EPOCHS_FOR_MANY_ROWS = 500, 10_000, 120
 """UMAP's default for more rows is 200 epochs. Starting from a PCA map, 120 preserve 99.4 % as many neighbours (60,000
 rows)."""
 
@@ -121,8 +117,6 @@ def compute_umap_map(
 ) -> FloatArray:
     """Compute a UMAP map with cosine distances, (N, 2).
 
-    With `report`, standard output is suppressed during the call, because UMAP prints its progress there.
-
     Args:
         features: (N, d), normalised or not.
         graph: at least `count_needed_neighbours("umap", N)` neighbours of each row; computed when None.
@@ -138,30 +132,14 @@ def compute_umap_map(
     k = count_needed_neighbours("umap", len(features))
     if not k:
         return initial
-    positions, similarity = _prepare_graph(graph, features, k, report)
-    if epochs is None and len(features) > _MANY_ROWS:
-        epochs = _EPOCHS_FOR_MANY_ROWS
-    rows = np.arange(len(features))[:, None]
-    distances = np.concatenate([np.zeros_like(rows, np.float32), np.maximum(1 - similarity, 0)], axis=1)
-    verbose = report is not no_progress
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()) if verbose else contextlib.nullcontext():
-        # UMAP warns that a seed limits it to one thread, and that it cannot transform new images.
-        warnings.simplefilter("ignore")
-        from umap import UMAP
-
-        model = UMAP(
-            n_neighbors=k + 1,  # UMAP counts the row itself
-            min_dist=min_dist,
-            n_epochs=epochs,
-            init=_add_noise(initial, seed),
-            random_state=seed,
-            precomputed_knn=(np.concatenate([rows, positions], axis=1), distances),
-            verbose=verbose,
-            tqdm_kwds={"file": _ProgressBarReader(report), "bar_format": "{n_fmt} {total_fmt}"},
-        )
-        # With given neighbours and initial coordinates, UMAP uses only the number of rows of the data.
-        coordinates = model.fit(initial).embedding_
-    return np.ascontiguousarray(coordinates, dtype=np.float32)
+    return compute_umap_layout(
+        _prepare_graph(graph, features, k, report),
+        _add_noise(initial, seed),
+        min_dist=min_dist,
+        epochs=epochs or (_EPOCHS if len(features) <= _MANY_ROWS else _EPOCHS_FOR_MANY_ROWS),
+        seed=seed,
+        report=report,
+    )
 
 
 def compute_tsne_map(
@@ -260,23 +238,3 @@ def _add_noise(coordinates: FloatArray, seed: int) -> FloatArray:
     extent = float(np.ptp(coordinates, axis=0).max()) or 1.0
     noise = np.random.default_rng(seed).normal(scale=_INITIAL_NOISE * extent, size=coordinates.shape)
     return (coordinates + noise).astype(np.float32)
-
-
-class _ProgressBarReader(io.TextIOBase):
-    """Text stream for UMAP's progress bar that converts it to progress reports."""
-
-    def __init__(self, report: ProgressCallback) -> None:
-        self._report, self._done = report, 0
-        self._stage: ProgressStage | None = None
-
-    def write(self, text: str) -> int:
-        """Report a text of the form `done total`; ignore anything else."""
-        match = re.fullmatch(r"(\d+) (\d+)", text.strip())
-        if match:
-            done, total = int(match[1]), int(match[2])
-            self._stage = self._stage or ProgressStage("UMAP", total, self._report, ROUNDS)
-            self._stage.advance(done - self._done)
-            self._done = done
-            if done == total:
-                self._stage.finish()
-        return len(text)

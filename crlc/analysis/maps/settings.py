@@ -22,7 +22,8 @@ DEFAULT_MAP_METHOD = "umap"
 
 DEFAULT_PERPLEXITY = 30.0
 _VERSION = 1
-"""Increase it when the same settings give a different map, so that old files are not used."""
+"""Increase it when stored maps must not be used any more, for example because they are wrong. Version 1 includes maps
+that umap-learn computed: they are as good, and a new map would move the images that the user has already seen."""
 
 _MAX_PERPLEXITY = 1000
 """Higher values would need a graph with more than 3,000 neighbours per image."""

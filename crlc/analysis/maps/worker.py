@@ -1,6 +1,7 @@
 """Main module of the process that computes a map: reads a job from standard input and reports progress as JSON lines.
 
-The process ends when its standard input closes, so that it does not outlive a caller that is killed.
+The process ends when its standard input closes, so that it does not outlive a caller that is killed. With
+`--prepare` it imports and compiles everything that a UMAP map needs before it reads the job.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from typing import IO, Any
 
 import numpy as np
 
-from crlc.analysis.maps.projections import compute_map
+from crlc.analysis.maps.projections import UMAP_NEIGHBOURS, compute_map, compute_umap_map
 from crlc.analysis.maps.settings import MapSettings, write_map
+from crlc.analysis.maps.worker_process import PREPARE_OPTION
 from crlc.analysis.neighbours.exact import Neighbours
 from crlc.errors import CrlcError
 from crlc.progress import Progress
+
+_PREPARED_ROWS = 32
 
 
 def main() -> None:
@@ -29,7 +33,12 @@ def main() -> None:
     # Reports use a private copy of standard output, which a print in a library cannot corrupt.
     reports = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    job = json.loads(sys.stdin.readline())
+    if PREPARE_OPTION in sys.argv:
+        _prepare()
+    line = sys.stdin.readline()
+    if not line:  # the caller ended, or does not need the process any more
+        return
+    job = json.loads(line)
     job_folder = Path(job["target"]).parent
     threading.Thread(target=_exit_with_caller, args=(job_folder,), daemon=True).start()
     try:
@@ -42,6 +51,15 @@ def main() -> None:
     except MemoryError as error:
         _send(reports, {"error": str(error) or "There is not enough memory for this map.", "advice": ""})
         sys.exit(1)
+
+
+def _prepare() -> None:
+    """Compute a tiny UMAP map with a given graph; searching for neighbours would import torch."""
+    rows = np.arange(_PREPARED_ROWS)
+    positions = (rows[:, None] + np.arange(1, UMAP_NEIGHBOURS)) % _PREPARED_ROWS
+    similarity = np.broadcast_to(np.linspace(1, 0, UMAP_NEIGHBOURS - 1, dtype=np.float32), positions.shape)
+    features = np.stack([np.cos(rows), np.sin(rows)], axis=1).astype(np.float32)
+    compute_umap_map(features, Neighbours(positions, similarity), epochs=1)
 
 
 def _compute(job: dict[str, Any], reports: IO[str]) -> None:

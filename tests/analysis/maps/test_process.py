@@ -90,7 +90,7 @@ def test_map_process_that_is_killed_or_fails_raises(tmp_path: Path):
     started = threading.Event()
     process = MapProcess(make_clustered_features(3000), MapSettings("tsne"), tmp_path, report=lambda _: started.set())
     assert started.wait(60)
-    os.kill(process._process.pid, signal.SIGKILL)
+    os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(MapError, match="code -9, perhaps for lack of memory"):
         process.wait()
     features, _ = make_two_groups()
@@ -111,7 +111,7 @@ def test_map_process_ends_when_its_caller_is_killed(tmp_path: Path):
         folder, features = Path(sys.argv[1]), make_clustered_features(3000)
         process = MapProcess(features, MapSettings("tsne"), folder, report=lambda _: started.set())
         assert started.wait(60)
-        print(process._process.pid, flush=True)
+        print(process.pid, flush=True)
         os.kill(os.getpid(), 9)
     """)
     command = [sys.executable, "-c", script, str(tmp_path)]
