@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from app.background.previews import start_preview
+from app.background.previews import load_preview_modules, start_preview
 from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.errors import CrlcError
@@ -36,6 +36,7 @@ def start_import(
     """
 
     def run(task: BackgroundTask) -> None:
+        load_preview_modules()  # while the images are decoded in other processes
         try:
             dataset, outcome = workspace.import_dataset(source, name=name, options=options, report=task.report)
         except OSError as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 from functools import partial
 
 from app.background.tasks import BackgroundTask, get_task, start_task
@@ -30,6 +32,11 @@ def read_preview_stamp(dataset: ImageDataset) -> int | None:
         return (dataset.folder / "exploration.json").stat().st_mtime_ns
     except FileNotFoundError:
         return None
+
+
+def load_preview_modules() -> None:
+    """Import the modules that previews need, torch among them, in a thread: it takes seconds the first time."""
+    threading.Thread(target=lambda: importlib.import_module("crlc.services.explore"), daemon=True).start()
 
 
 def _compute_preview(workspace: Workspace, dataset: ImageDataset, task: BackgroundTask) -> None:

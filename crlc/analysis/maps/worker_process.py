@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO
 
-import platformdirs
-
+from crlc.files import get_cache_folder
 from crlc.subprocesses import start_python
 
 PREPARE_OPTION = "--prepare"
@@ -134,7 +133,7 @@ def _start_worker(*, is_prepared: bool) -> WorkerProcess:
                 # Threads that spin while they wait take the cores from the app.
                 "OMP_WAIT_POLICY": "PASSIVE",
                 # A folder that can be written, also if the package is installed for all users.
-                "NUMBA_CACHE_DIR": platformdirs.user_cache_dir("crlc-studio", appauthor=False),
+                "NUMBA_CACHE_DIR": str(get_cache_folder() / "numba"),
             },
         )
     except BaseException:
