@@ -1,0 +1,51 @@
+"""The first minute in a real browser: photographs are imported, and their map appears and grows without a click."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from crlc.services.explore import read_exploration
+from tests.app.conftest import RunningApp
+from tests.fixtures.browser import import_folder, open_page
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+IMAGES = 900
+"""More than those of the first part of a preview, 500."""
+
+PREVIEW_TIMEOUT_MS = 180_000
+"""Enough for a preview on a busy computer."""
+
+
+def save_photographs(folder: Path) -> None:
+    """Save coloured gradients of three kinds, larger than small images are."""
+    folder.mkdir()
+    generator = np.random.default_rng(0)
+    y, x = np.mgrid[:72, :72] / 72
+    for number in range(IMAGES):
+        kind = number % 3
+        base = np.stack([(x, y, x * y), (y, 1 - x, x), (1 - y, x * x, 1 - x)][kind], axis=2)
+        pixels = 200 * base + generator.uniform(0, 55, (72, 72, 3))
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number:04d}.jpg")
+
+
+def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: RunningApp, tmp_path: Path):
+    save_photographs(tmp_path / "photos")
+    import_folder(page, tmp_path / "photos")
+    expect(page.get_by_text(f"{IMAGES} images · 160 px")).to_be_visible()
+    open_page(page, "Explore")
+    # First the images in the order of their files, unless the map is faster; then a map of all images.
+    first_images = page.get_by_test_id("stMain").locator("img")
+    expect(first_images.or_(page.locator(".map")).first).to_be_visible()
+    expect(page.locator(".map").first).to_have_attribute("data-drawn", str(IMAGES), timeout=PREVIEW_TIMEOUT_MS)
+    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    found = read_exploration(app.workspace.open_dataset("photos"))
+    assert found is not None
+    assert not found.is_partial
+    assert len(found.ids) == IMAGES
+    assert page.get_by_test_id("stException").count() == 0
