@@ -23,6 +23,7 @@ MAX_IMAGES_TO_MEASURE = 20_000
 """With more images, decoding them at another size is slow: the user must request the estimate."""
 
 _POLL_SECONDS = 1.0
+_MIN_CURVE_POINTS, _CURVE_MULTIPLE = 18, 2
 
 
 def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> Command:
@@ -136,7 +137,8 @@ def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
             args=(dataset, found["suggestion"]),
             key="count-use",
         )  # fmt: skip
-    figure = plot_cluster_count(found["counts"], found["added_share"], found["suggestion"])
+    shown = max(_MIN_CURVE_POINTS, _CURVE_MULTIPLE * found["highest"])  # far beyond, the curve is flat
+    figure = plot_cluster_count(found["counts"][:shown], found["added_share"][:shown], found["suggestion"])
     curve.plotly_chart(figure, key="count-curve", config={"displayModeBar": False})
 
 
