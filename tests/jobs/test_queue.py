@@ -82,6 +82,7 @@ def wait_for_end(process: ProcessId) -> bool:
 
 
 def test_queue_runs_jobs_in_order_one_at_a_time(workspace: Workspace):
+    close_queues()  # those that tests of the app in the same process have opened
     queue = get_queue(workspace)
     assert get_queue(Workspace(workspace.root)) is queue
     submitted = [
