@@ -92,7 +92,8 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
     found = None if stamp is None else open_dataset_view(workspace, dataset)
     if get_preview(workspace, dataset.name) is None and (found is None or found.is_growing):
         start_preview(workspace, dataset)
-    running = show_task(key, lambda: read_preview_stamp(dataset) != stamp)
+    with st.container():  # it stays when the progress disappears, so that the map keeps its place, and its points move
+        running = show_task(key, lambda: read_preview_stamp(dataset) != stamp)
     if found is not None:
         _show_summary(found, beside)
         return found
