@@ -105,14 +105,14 @@ class StageRunner:
         """Return the subhead with the lowest clustering loss of the epoch."""
         return self._totals.find_lowest_loss_subhead()
 
-    def select_result_subhead(self, lowest_loss: int) -> int:
+    def select_result_subhead(self, lowest_loss_subhead: int) -> int:
         """Return the subhead whose clusters are the result; see `select_subhead`.
 
         Args:
-            lowest_loss: the subhead with the lowest clustering loss of the last epoch.
+            lowest_loss_subhead: the subhead with the lowest clustering loss of the last epoch.
         """
         return select_subhead(
-            lowest_loss,
+            lowest_loss_subhead,
             self._network,
             self._inputs,
             self.neighbours,

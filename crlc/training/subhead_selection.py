@@ -5,6 +5,9 @@ neighbours the mutual information between the clusters of images and of their ne
 computed without dropout and from assigned clusters instead of probabilities. Half of the entropy of the clusters is
 subtracted, because mutual information alone prefers clusters of equal size, regardless of the images. The score of a
 subhead is therefore I(y; ỹ) - H(y) / 2. This score is not from the paper.
+
+With pseudo-labels the loss decides, because it contains the labels. Unbalanced subheads, which are trained with another
+λ1, never win by their loss (`EpochTotals` compares only the others), and by neighbours only with a margin.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _UNBALANCED_MARGIN = 0.02
 
 
 def select_subhead(
-    lowest_loss: int,
+    lowest_loss_subhead: int,
     network: nn.Module,
     inputs: Inputs,
     neighbours: NDArray[Any] | None,
@@ -39,7 +42,7 @@ def select_subhead(
     With pseudo-labels the loss decides, because it contains the labels, which are better evidence than neighbours.
 
     Args:
-        lowest_loss: the subhead with the lowest clustering loss of the last epoch.
+        lowest_loss_subhead: the subhead with the lowest clustering loss of the last epoch.
         network: the network with all subheads.
         inputs: inputs of the network.
         neighbours: neighbours of each input, (N, K); `None` for pairs of views.
@@ -47,7 +50,7 @@ def select_subhead(
         has_pseudo_labels: whether the loss contains labels and pseudo-labels of all images.
     """
     if neighbours is None or has_pseudo_labels:
-        return lowest_loss
+        return lowest_loss_subhead
     return select_by_neighbours(network, inputs, neighbours, unbalanced)
 
 
