@@ -11,47 +11,64 @@ from app.components.clusters.editing import apply_edit
 from app.components.common.safe_text import show_caption, show_error, show_text
 from app.state.exploring import get_explore_state
 from app.state.labelling import get_label_state
-from app.state.widgets import get_widget_value, set_widget_value
+from app.state.widgets import get_widget_value, restore_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.view_cache import open_annotations
 from crlc.annotations.label_csv import LabelImportReport, import_label_file
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 
-_NEW_NAME, _UPLOAD, _PATH = "label-new-name", "label-upload", "label-path"
+_LABEL_TO_EDIT, _UPLOAD, _PATH = "label-to-edit", "label-upload", "label-path"
 
 
 def show_names_popover(view: ClusterView) -> None:
-    """Show a popover that renames or removes a label on all its images."""
+    """Show a popover that renames or removes a label on all its images.
+
+    The options are the names alone: Streamlit identifies an option by its text, and a count in it would reset the
+    choice with every new label. Field and buttons belong to one name by their keys, so that a click never reaches the
+    form of another name.
+    """
     counts = open_annotations(view.dataset).refresh().to_label_set().count_by_name()
     with st.popover("Names", icon=":material/edit:", width="stretch", help="Renames or removes a label."):
         if not counts:
             show_caption("No labels yet.")
             return
-        old = st.selectbox(
-            "Label", list(counts), format_func=lambda name: f"{name} ({counts.get(name, 0):,})", key="label-to-edit"
+        restore_widget_value(_LABEL_TO_EDIT, None, [*counts, None])
+        name: str | None = st.selectbox(
+            "Label", list(counts), index=None, key=_LABEL_TO_EDIT, placeholder="Choose a label"
         )
-        new = st.text_input("New name", key=_NEW_NAME, placeholder=old, max_chars=200)
-        one, two = st.columns(2)
-        one.button(
-            "Rename label", key="rename-label", disabled=not new.strip(), on_click=_rename, args=(view, old),
-            width="stretch",
-            help="Renames the label on all its images. If the new name exists, the two labels are merged.",
-        )  # fmt: skip
-        two.button(
-            f"Remove label ({counts.get(old, 0):,})", key="remove-label", on_click=_remove, args=(view, old),
-            width="stretch",
-            help="Removes the label from all its images.",
-        )  # fmt: skip
+        if name is not None:
+            _show_name_form(view, name, counts[name])
+
+
+def _show_name_form(view: ClusterView, name: str, count: int) -> None:
+    new = st.text_input("New name", key=build_new_name_key(name), placeholder=name, max_chars=200)
+    one, two = st.columns(2)
+    one.button(
+        "Rename label", key=f"rename-label-{name}", disabled=not new.strip(), on_click=_rename, args=(view, name),
+        width="stretch",
+        help="Renames the label on all its images. If the new name exists, the two labels are merged.",
+    )  # fmt: skip
+    two.button(
+        f"Remove label ({count:,})", key=f"remove-label-{name}", on_click=_remove, args=(view, name),
+        width="stretch",
+        help="Removes the label from all its images.",
+    )  # fmt: skip
+
+
+def build_new_name_key(name: str) -> str:
+    """Return the key of the field for the new name of a label."""
+    return f"label-new-name-{name}"
 
 
 def _rename(view: ClusterView, old: str) -> None:
-    new = (get_widget_value(_NEW_NAME) or "").strip()
+    new = (get_widget_value(build_new_name_key(old)) or "").strip()
     apply_edit(lambda: open_annotations(view.dataset).rename_label(old, new))
     if get_explore_state().problem is None:
         state = get_label_state(view.kind, view.name)
         state.names = list(dict.fromkeys(new if name == old else name for name in state.names))
-        set_widget_value(_NEW_NAME, "")
+        set_widget_value(build_new_name_key(old), "")
+        set_widget_value(_LABEL_TO_EDIT, new)
 
 
 def _remove(view: ClusterView, name: str) -> None:

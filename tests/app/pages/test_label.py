@@ -167,14 +167,16 @@ def test_label_page_renames_and_removes_a_label(empty: Workspace, tmp_path: Path
     with AnnotationStore(dataset) as annotations:
         annotations.label([1, 2], "cat")
     at = page("label")
-    at.text_input(key="label-new-name").set_value("lion").run()
-    press(at, "rename-label")
+    at.selectbox(key="label-to-edit").set_value("cat").run()
+    at.text_input(key="label-new-name-cat").set_value("lion").run()
+    press(at, "rename-label-cat")
     assert count_labels(dataset) == {"lion": 2}
     assert at.session_state["labelling"].names == ["lion"]
-    assert "(2)" in at.button(key="remove-label").label
-    press(at, "remove-label")
+    assert at.selectbox(key="label-to-edit").value == "lion"
+    assert "(2)" in at.button(key="remove-label-lion").label
+    press(at, "remove-label-lion")
     assert count_labels(dataset) == {}
-    assert "rename-label" not in [button.key for button in at.button]
+    assert not [button for button in at.button if "-label-" in button.key]
 
 
 def test_label_page_imports_labels_with_a_report(empty: Workspace, tmp_path: Path):

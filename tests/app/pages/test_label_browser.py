@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor
@@ -16,7 +16,7 @@ from crlc.workspace import Workspace
 from tests.annotations.test_log import fill
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.fixtures.annotations import read_labels
-from tests.fixtures.browser import CURRENT_IMAGE, IS_SAVED, button, by_key, wait_until_saved
+from tests.fixtures.browser import CURRENT_IMAGE, IS_SAVED, button, by_key, text_box, wait_until_saved
 from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -42,6 +42,19 @@ def read_excluded(dataset: ImageDataset) -> list[int]:
 def open_desk(page: Page, url: str) -> None:
     page.goto(f"{url}/label")
     expect(page.locator(".frame img.large")).to_be_visible()
+
+
+def names_button(page: Page) -> Locator:
+    """Return the button that opens the popover of all labels."""
+    return page.locator("button:visible", has=page.get_by_text("edit", exact=True)).first
+
+
+def open_names_form(page: Page, name: str) -> None:
+    """Open the form that renames or removes a label."""
+    names_button(page).click()
+    by_key(page, "label-to-edit").get_by_role("combobox").click()
+    page.get_by_role("option", name=name, exact=True).click()
+    expect(text_box(page, f"label-new-name-{name}")).to_be_visible()
 
 
 def test_label_desk_saves_fast_keys_for_the_right_images(page: Page, app: RunningApp, labelled: ImageDataset):
@@ -93,8 +106,8 @@ def test_label_desk_saves_fast_keys_for_the_right_images(page: Page, app: Runnin
     assert read_labels(labelled)[at] == read_labels(labelled)[second] == "12 xsz"
     expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>", "12 xsz"])
     before = read_labels(labelled)
-    page.locator("button:visible", has=page.get_by_text("edit", exact=True)).first.click()
-    box = by_key(page, "label-new-name").locator("input")
+    open_names_form(page, "cat")
+    box = text_box(page, "label-new-name-cat")
     box.fill("")
     box.press_sequentially("1x")
     page.keyboard.press("Escape")
@@ -106,6 +119,35 @@ def test_label_desk_saves_fast_keys_for_the_right_images(page: Page, app: Runnin
     assert page.evaluate(CURRENT_IMAGE) not in before
     assert errors == []
     page.screenshot(path=ARTIFACTS / "label.png")
+
+
+def test_names_form_keeps_its_label_while_images_are_labelled(page: Page, app: RunningApp, labelled: ImageDataset):
+    open_desk(page, app.url)
+    page.keyboard.press("1")
+    page.keyboard.press("2")
+    wait_until_saved(page)
+    open_names_form(page, "cat")
+    expect(button(page, "remove-label-cat")).to_contain_text("(1)")
+    page.keyboard.press("Escape")
+
+    # Another name now comes first in the alphabet, and the counts of both names change.
+    page.keyboard.press("n")
+    page.keyboard.type("ape")
+    page.keyboard.press("Enter")
+    for key in "1231":
+        page.keyboard.press(key)
+    wait_until_saved(page)
+    names_button(page).click()
+    expect(by_key(page, "label-to-edit").get_by_role("combobox")).to_have_attribute("value", "cat")
+    expect(button(page, "remove-label-cat")).to_contain_text("(3)")
+    expected = {image: name for image, name in read_labels(labelled).items() if name != "cat"}
+    button(page, "remove-label-cat").click()
+    expect(button(page, "remove-label-cat")).to_be_hidden()
+    assert read_labels(labelled) == expected
+
+    # No other name takes the place of the removed one: a second click removes nothing.
+    expect(by_key(page, "label-to-edit").get_by_role("combobox")).to_have_attribute("value", "")
+    assert page.locator("[class*='st-key-remove-label']").count() == 0
 
 
 def test_label_desk_in_two_windows_loses_no_label(
