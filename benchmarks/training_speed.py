@@ -29,7 +29,7 @@ from crlc.data.augmentation import PHOTO, make_view
 from crlc.runs.folder import RunFolder
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages
-from crlc.training.presets import PAPER_PRESETS
+from crlc.training.paper_presets import PAPER_PRESETS
 from crlc.training.trainer import Trainer
 
 CPU = torch.device("cpu")

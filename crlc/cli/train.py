@@ -48,6 +48,13 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         help="quick, balanced, best, or a preset of the paper such as paper-cifar10 (default: quick)",
     )
     parser.add_argument(
+        "--variant",
+        default="",
+        metavar="NAME",
+        help="variant of a preset of the paper: c-head-only (without the feature loss) or memory-bank (negatives from "
+        "a bank)",
+    )
+    parser.add_argument(
         "--method",
         default="auto",
         choices=("auto", "end-to-end", "two-stage", "semi"),
@@ -181,6 +188,7 @@ def _build_request(options: argparse.Namespace) -> RunRequest:
         options.weights,
         named,
         tuple(options.set),
+        options.variant,
     )
     return RunRequest(
         options.dataset,

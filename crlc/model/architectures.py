@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from crlc.errors import UsageError
-from crlc.model.backbones import SCRATCH_BACKBONES
+from crlc.model.backbones import AUTO_STEM, SCRATCH_BACKBONES
 from crlc.model.pretrained import DEFAULT_BACKBONE, remove_classifier
 
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
@@ -19,19 +19,20 @@ _PRETRAINED_OPTIONS: dict[str, dict[str, Any]] = {
 """Options that torchvision itself sets for these models only when it loads pretrained weights."""
 
 
-def build_untrained_backbone(name: str, image_size: int) -> nn.Module:
+def build_untrained_backbone(name: str, image_size: int, stem: str = AUTO_STEM) -> nn.Module:
     """Build the module of a backbone with random weights; no file is read or downloaded.
 
     Args:
         name: as for `build_backbone`.
         image_size: side of the images in pixels.
+        stem: first layers of a ResNet, as for `build_backbone`.
 
     Raises:
         UsageError: the installed libraries do not have this backbone.
     """
     try:
         if name in SCRATCH_BACKBONES:
-            return SCRATCH_BACKBONES[name](image_size).module
+            return SCRATCH_BACKBONES[name](image_size, stem).module
         if name.startswith(_TORCHVISION):
             return _build_torchvision(name.removeprefix(_TORCHVISION))
         if name == DEFAULT_BACKBONE or name.startswith(_TIMM):

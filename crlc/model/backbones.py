@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,8 @@ from crlc.model.weights_file import load_weights_file
 
 SMALL_IMAGE_PIXELS = 64
 """Up to this image size a ResNet has a 3x3 stem without stride or pooling, which would lose detail."""
+
+AUTO_STEM, SMALL_STEM, POOLED_STEM = "auto", "small", "pooled"
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _SMALL_CHANNELS = (16, 32, 64)
@@ -58,7 +61,7 @@ class ResidualBlock(nn.Module):
         return functional.relu(self.second_norm(self.second(inner)) + self.shortcut(x))
 
 
-def build_small_net(_: int) -> Backbone:
+def build_small_net(_size: int, _stem: str = AUTO_STEM) -> Backbone:
     """Build a network of three residual blocks with 16, 32 and 64 channels, which a CPU can train in a minute."""
     first, second, third = _SMALL_CHANNELS
     layers = nn.Sequential(
@@ -74,48 +77,53 @@ def build_small_net(_: int) -> Backbone:
     return Backbone(layers, third)
 
 
-def build_resnet(name: str, image_size: int) -> Backbone:
+def build_resnet(name: str, image_size: int, stem: str = AUTO_STEM) -> Backbone:
     """Build a torchvision ResNet with random weights and without its classifier.
 
     Args:
         name: resnet18, resnet34 or resnet50.
-        image_size: side of the images in pixels; it determines the stem (see `SMALL_IMAGE_PIXELS`).
+        image_size: side of the images in pixels; it determines the stem `auto` (see `SMALL_IMAGE_PIXELS`).
+        stem: small (3x3 convolution), pooled (3x3 convolution and 2x2 pooling, as SCAN on STL10), large (torchvision's
+            7x7 convolution with stride 2 and 3x3 pooling), or auto (small or large by the image size).
     """
     import torchvision
 
     module = getattr(torchvision.models, name)(weights=None)
     dimensions = module.fc.in_features
     module.fc = nn.Identity()
-    if image_size <= SMALL_IMAGE_PIXELS:
+    if stem == AUTO_STEM and image_size <= SMALL_IMAGE_PIXELS:
+        stem = SMALL_STEM
+    if stem in (SMALL_STEM, POOLED_STEM):
         module.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
         nn.init.kaiming_normal_(module.conv1.weight, mode="fan_out", nonlinearity="relu")
-        module.maxpool = nn.Identity()
+        module.maxpool = nn.Identity() if stem == SMALL_STEM else nn.MaxPool2d(2, 2, 1)
     return Backbone(module, dimensions)
 
 
-SCRATCH_BACKBONES: dict[str, Callable[[int], Backbone]] = {
+SCRATCH_BACKBONES: dict[str, Callable[[int, str], Backbone]] = {
     "small": build_small_net,
-    "resnet18": lambda size: build_resnet("resnet18", size),
-    "resnet34": lambda size: build_resnet("resnet34", size),
-    "resnet50": lambda size: build_resnet("resnet50", size),
+    "resnet18": partial(build_resnet, "resnet18"),
+    "resnet34": partial(build_resnet, "resnet34"),
+    "resnet50": partial(build_resnet, "resnet50"),
 }
-"""Backbones trained from scratch: functions of the image size, by name."""
+"""Backbones trained from scratch: functions of the image size and the stem, by name."""
 
 
-def build_backbone(name: str, image_size: int, weights: str = "") -> Backbone:
+def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AUTO_STEM) -> Backbone:
     """Build a backbone by name.
 
     Args:
         name: small, resnet18, resnet34, resnet50 (from scratch); default, torchvision/NAME, timm/NAME (pretrained).
         image_size: side of the images in pixels.
         weights: path of a checkpoint for one of the ResNets; empty for random initialisation.
+        stem: first layers of a ResNet; see `build_resnet`.
 
     Raises:
         UsageError: the name is unknown, or the weights do not fit.
         SourceError: the pretrained weights cannot be loaded or downloaded.
     """
     if name in SCRATCH_BACKBONES:
-        backbone = SCRATCH_BACKBONES[name](image_size)
+        backbone = SCRATCH_BACKBONES[name](image_size, stem)
         if not weights:
             return backbone
         if not name.startswith("resnet"):

@@ -28,8 +28,9 @@ from crlc.training.batches import LabelTargets
 from crlc.training.checkpoint import load_checkpoint, save_checkpoint
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import exclude_ids, load_images, select_ids
+from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
 from crlc.training.planning import TrainRequest
-from crlc.training.presets import AUTO, PAPER_PRESETS
+from crlc.training.presets import AUTO
 from crlc.training.semi import (
     NamedOutputs,
     build_initial_weights,
@@ -55,6 +56,7 @@ _SHAPE_SETTINGS = (
     "clusters",
     "subheads",
     "backbone",
+    "stem",
     "weights",
     "image_size",
     "pca_components",
@@ -135,6 +137,8 @@ def prepare_semi_run(
         "names": {str(number): name for number, name in plan.named.get_names_by_output().items()},
         "evaluate_split": request.evaluate_split,
     }
+    if request.training.variant:
+        metadata["variant"] = request.training.variant
     if parent is not None:
         metadata["parent"] = parent.id
     return PreparedRun(
@@ -253,6 +257,8 @@ def _open_parent(workspace: Workspace, dataset: ImageDataset, request: RunReques
     inherited = [name for name, value in given.items() if value not in (None, "")]
     if training.preset != TrainRequest.preset:
         inherited.append("preset")
+    if training.variant:
+        inherited.append("variant")
     if inherited:
         raise UsageError(
             f"{', '.join(inherited)} cannot be combined with parent={request.parent!r}: "
@@ -295,7 +301,7 @@ def _plan_from_preset(
         raise UsageError(f"clusters='auto' is not allowed with preset={training.preset!r}: give a whole number.")
     changed = _pick(training.values, (*_CHANGEABLE_SETTINGS, "implementation", "seed"))
     changed |= {"backbone": training.backbone, "clusters": request.clusters}
-    settings = PAPER_PRESETS[training.preset].replace(
+    settings = build_paper_preset(training.preset, training.variant).replace(
         **{name: value for name, value in changed.items() if value is not None}
     )
     settings = settings.with_overrides(training.assignments)

@@ -115,6 +115,8 @@ def prepare_run(
         evaluation_images=load_evaluation_images(dataset, settings.data.image_size, request.evaluate_split)
     )
     metadata["method_reason"] = plan.reason
+    if training.variant:
+        metadata["variant"] = training.variant
     note = f"Method: {settings.stages.method}: {plan.reason}."
     return PreparedRun(dataset, images, settings, training.preset, plan.reason, extras, metadata, (note,))
 
@@ -151,7 +153,8 @@ def start_run(
     require_enough_images(prepared.images, settings.model.clusters, world.size)
     if settings.model.backbone not in SCRATCH_NAMES or settings.model.weights:
         # Raises an error for a backbone that cannot be loaded, before the run exists.
-        build_backbone(settings.model.backbone, settings.data.image_size, settings.model.weights)
+        model = settings.model
+        build_backbone(model.backbone, settings.data.image_size, model.weights, model.stem)
     runs = RunStore(workspace)
 
     def create() -> str:

@@ -171,7 +171,7 @@ def _build_network(content: dict[str, Any], settings: TrainSettings) -> CrlcNetw
     model = settings.model
     with torch.random.fork_rng(devices=[]):  # the global generator must not advance: all initial weights are replaced
         backbone = Backbone(
-            build_untrained_backbone(model.backbone, settings.data.image_size),
+            build_untrained_backbone(model.backbone, settings.data.image_size, model.stem),
             dimensions,
             tuple(content["mean"]),
             tuple(content["std"]),

@@ -28,7 +28,8 @@ def build_network(settings: TrainSettings, images: int | None = None, *, compone
         images: number of images, which limits the principal components of a frozen backbone's features.
         components: number of principal components, where a checkpoint determines it.
     """
-    backbone = build_backbone(settings.model.backbone, settings.data.image_size, settings.model.weights)
+    model = settings.model
+    backbone = build_backbone(model.backbone, settings.data.image_size, model.weights, model.stem)
     if settings.model.frozen and settings.model.pca_components and components is None:
         components = min(
             settings.model.pca_components, backbone.dimensions, max(2, (images or settings.model.pca_components) - 1)
@@ -36,7 +37,7 @@ def build_network(settings: TrainSettings, images: int | None = None, *, compone
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(make_generator(settings.run.seed, "weights").initial_seed())
         if not settings.model.frozen and not backbone.identity:
-            backbone = build_backbone(settings.model.backbone, settings.data.image_size)  # initialised by the seed
+            backbone = build_backbone(model.backbone, settings.data.image_size, stem=model.stem)  # by the seed
         network = CrlcNetwork(
             backbone,
             settings.model.clusters,

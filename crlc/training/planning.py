@@ -32,6 +32,9 @@ class TrainRequest:
     assignments: tuple[str, ...] = ()
     """Values of other settings as `name=value`."""
 
+    variant: str = ""
+    """Variant of a paper preset, such as `memory-bank`; empty for none."""
+
 
 @dataclass(frozen=True)
 class RunPlan:
@@ -56,7 +59,15 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
     has_glyphs = choose_recipe(images.sample_pixels(_SAMPLE_IMAGES)) == "glyph"
     choice = _choose_method(request, has_glyphs=has_glyphs, image_size=images.size, has_gpu=has_gpu)
     context = PresetContext(
-        len(images), images.size, has_glyphs, has_gpu, choice.method, request.frozen, request.backbone, request.weights
+        len(images),
+        images.size,
+        has_glyphs,
+        has_gpu,
+        choice.method,
+        request.frozen,
+        request.backbone,
+        request.weights,
+        request.variant,
     )
     settings = build_preset(request.preset, context)
     values: dict[str, Any] = {**_choose_image_size(request, settings), **request.values}

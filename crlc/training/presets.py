@@ -1,4 +1,4 @@
-"""Presets: three that adapt to the computer and the data, and those of the paper's experiments."""
+"""Presets: three that adapt to the computer and the data; those of the paper are in `paper_presets`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from crlc.data.options import PHOTOGRAPH_SIZE
 from crlc.errors import UsageError
+from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
 from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
 
 AUTO = "auto"
@@ -46,6 +47,9 @@ class PresetContext:
     weights: str = ""
     """File with weights for the requested backbone."""
 
+    variant: str = ""
+    """Variant of a paper preset; see `build_paper_preset`."""
+
 
 @dataclass(frozen=True)
 class MethodChoice:
@@ -80,16 +84,18 @@ def build_preset(name: str, context: PresetContext) -> TrainSettings:
         context: data, computer and options; the paper's presets use little of it.
 
     Raises:
-        UsageError: there is no such preset (the error suggests the most similar one), or it needs a weights file.
+        UsageError: there is no such preset (the error suggests the most similar one) or variant, or it needs a weights
+            file.
     """
     if name in _ADAPTIVE_PRESETS:
+        if context.variant:
+            raise UsageError(
+                f"variant={context.variant!r} is not allowed with preset={name!r}: only presets of the paper have "
+                "variants."
+            )
         return _ADAPTIVE_PRESETS[name](context)
-    if name in IMAGENET_SUBSETS:
-        return _build_imagenet_subset(name, context.weights)
-    if name in _PAPER_VARIANTS:
-        return _PAPER_VARIANTS[name].replace(image_size=context.image_size, clusters=DEFAULT_CLUSTERS)
     if name in PAPER_PRESETS:
-        return PAPER_PRESETS[name]
+        return build_paper_preset(name, context.variant, context.weights)
     near = difflib.get_close_matches(name, PRESET_NAMES, n=1)
     advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(PRESET_NAMES)}."
     raise UsageError(f"preset={name!r} is not known.", advice=advice)
@@ -191,91 +197,4 @@ _ADAPTIVE_PRESETS: dict[str, Callable[[PresetContext], TrainSettings]] = {
     "best": _build_best,
 }
 
-# ---- the paper's experiments
-
-_END_TO_END = TrainSettings().replace(
-    epochs=2000,
-    batch_size=512,
-    backbone="resnet34",
-    augment="photo",
-    optimizer="sgd",
-    learning_rate=0.1,
-    schedule="constant",
-    entropy_weight=1.0,
-    feature_weight=10.0,
-)
-"""End-to-end training, as in Table 1: L_CRLC (Eq. 11) with λ1 = 1 and λ2 = 10."""
-
-_TWO_STAGE = _END_TO_END.replace(
-    method="two-stage",
-    pairs=NEIGHBOURS,
-    backbone="resnet18",
-    pretrain_epochs=500,
-    pretrain_optimizer="sgd",
-    pretrain_learning_rate=0.4,
-    epochs=200,
-    optimizer="adamw",
-    learning_rate=1e-4,
-    weight_decay=1e-4,
-    neighbours=50,
-    feature_weight=0.0,
-)
-"""SimCLR pretraining, then clustering with neighbour pairs: the two-stage experiments on CIFAR10/20 and STL10.
-The second stage of the paper uses Adam; AdamW decouples the weight decay."""
-
-_SEMI = _END_TO_END.replace(
-    method="semi",
-    feature_weight=5.0,
-    label_weight=1.0,
-    labelled_batch_size=64,
-    schedule="cosine",
-    final_rate_fraction=0.01,
-    image_size=32,
-)
-"""CRLC-semi (Eq. 12), as in Table 8, with the cosine learning rate of A.13."""
-
-IMAGENET_SUBSETS = {"paper-imagenet50": 50, "paper-imagenet100": 100, "paper-imagenet200": 200}
-"""Number of clusters by preset: the two-stage experiments on ImageNet subsets. They need a file with MoCo weights."""
-
-
-def _build_imagenet_subset(name: str, weights: str) -> TrainSettings:
-    """Return settings that train the C-head alone, on the features of MoCo's frozen ResNet-50 without PCA."""
-    if not weights:
-        raise UsageError(
-            f"preset={name!r} needs a weights file: a ResNet-50 that MoCo trained on ImageNet.", parameters=("weights",)
-        )
-    return _TWO_STAGE.replace(
-        backbone="resnet50",
-        weights=weights,
-        frozen=True,
-        image_size=224,
-        pca_components=0,
-        pretrain_epochs=0,
-        optimizer="sgd",
-        learning_rate=5.0,
-        weight_decay=0.0,
-        clusters=IMAGENET_SUBSETS[name],
-    )
-
-
-_PAPER_VARIANTS: dict[str, TrainSettings] = {
-    "paper-c-head-only": _END_TO_END.replace(feature_weight=0.0),  # "C-head only" in Table 1
-    "paper-memory-bank": _END_TO_END.replace(implementation="memory-bank"),  # MemoryBank form, A.10.2
-}
-"""Variants of end-to-end training, for any dataset at its own image size."""
-
-PAPER_PRESETS: dict[str, TrainSettings] = {
-    "paper-cifar10": _END_TO_END.replace(clusters=10, image_size=32),
-    "paper-cifar20": _END_TO_END.replace(clusters=20, image_size=32),
-    "paper-stl10": _END_TO_END.replace(clusters=10, image_size=96),
-    "paper-imagenet10": _END_TO_END.replace(clusters=10, image_size=224, epochs=500, augment="photo-blur"),
-    "paper-imagenet-dogs": _END_TO_END.replace(clusters=15, image_size=224, epochs=500, augment="photo-blur"),
-    "paper-two-stage-cifar10": _TWO_STAGE.replace(clusters=10, image_size=32),
-    "paper-two-stage-cifar20": _TWO_STAGE.replace(clusters=20, image_size=32),
-    "paper-two-stage-stl10": _TWO_STAGE.replace(clusters=10, image_size=96),
-    "paper-semi-cifar10": _SEMI.replace(clusters=10, epochs=2000),
-    "paper-semi-cifar100": _SEMI.replace(clusters=100, epochs=1000),
-}
-"""Settings of the paper's experiments, by the dataset they were made on."""
-
-PRESET_NAMES = (*_ADAPTIVE_PRESETS, *PAPER_PRESETS, *IMAGENET_SUBSETS, *_PAPER_VARIANTS)
+PRESET_NAMES = (*_ADAPTIVE_PRESETS, *PAPER_PRESETS)

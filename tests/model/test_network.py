@@ -31,10 +31,18 @@ def test_network_output_shapes(backbone: str, size: int, dimensions: int):
 
 
 def test_resnet_stem_keeps_the_resolution_of_small_images():
-    small, large = SCRATCH_BACKBONES["resnet18"](64).module, SCRATCH_BACKBONES["resnet18"](65).module
+    small, large = (SCRATCH_BACKBONES["resnet18"](size, "auto").module for size in (64, 65))
     assert (small.conv1.kernel_size, small.conv1.stride) == ((3, 3), (1, 1))
     assert isinstance(small.maxpool, torch.nn.Identity)
     assert (large.conv1.kernel_size, large.conv1.stride) == ((7, 7), (2, 2))
+
+
+def test_resnet_pooled_stem_halves_the_resolution_of_stl10():
+    pooled = build_backbone("resnet18", 96, stem="pooled").module
+    assert (pooled.conv1.kernel_size, pooled.conv1.stride) == ((3, 3), (1, 1))
+    with torch.no_grad():
+        stem = pooled.maxpool(pooled.conv1(torch.rand(1, 3, 96, 96)))
+    assert stem.shape == (1, 64, 49, 49)  # as in SCAN: 2x2 pooling with a margin of one pixel
 
 
 def test_network_load_error_lists_each_weight_once():

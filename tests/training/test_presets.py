@@ -8,7 +8,8 @@ import pytest
 
 from crlc.errors import UsageError
 from crlc.training.optimizer import compute_learning_rate
-from crlc.training.presets import IMAGENET_SUBSETS, PAPER_PRESETS, PRESET_NAMES, PresetContext, build_preset
+from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS
+from crlc.training.presets import PRESET_NAMES, PresetContext, build_preset
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import plan_stages
 
@@ -22,7 +23,7 @@ def assert_values(settings: TrainSettings, **expected: object) -> None:
 
 @pytest.mark.parametrize("name", PRESET_NAMES)
 def test_preset_can_be_built(name: str):
-    weights = "moco.pth" if name in IMAGENET_SUBSETS else ""
+    weights = "moco.pth" if name in PRESETS_WITH_WEIGHTS else ""
     assert build_preset(name, replace(DIGITS, weights=weights)).stages.epochs >= 1
 
 
@@ -40,8 +41,33 @@ def test_paper_presets_end_to_end():
     )  # fmt: skip
     assert PAPER_PRESETS["paper-cifar20"].model.clusters == 20
     assert PAPER_PRESETS["paper-imagenet-dogs"].model.clusters == 15
-    assert_values(build_preset("paper-c-head-only", DIGITS), feature_weight=0.0, image_size=16)  # size of the images
-    assert_values(build_preset("paper-memory-bank", DIGITS), implementation="memory-bank")
+    assert PAPER_PRESETS["paper-stl10"].model.stem == "pooled"
+
+
+@pytest.mark.parametrize(
+    ("variant", "expected"),
+    [("c-head-only", {"feature_weight": 0.0}), ("memory-bank", {"implementation": "memory-bank"})],
+)
+def test_paper_preset_variants_keep_clusters_epochs_and_augmentation_of_the_preset(
+    variant: str, expected: dict[str, object]
+):
+    dogs = build_preset("paper-imagenet-dogs", replace(DIGITS, variant=variant))
+    assert_values(dogs, clusters=15, epochs=500, augment="photo-blur", image_size=224, **expected)
+    assert dogs.replace(feature_weight=10.0, implementation="simclr") == PAPER_PRESETS["paper-imagenet-dogs"]
+
+
+@pytest.mark.parametrize(
+    ("preset", "variant", "fact"),
+    [
+        ("paper-cifar10", "c-head", "c-head-only"),
+        ("paper-two-stage-cifar10", "memory-bank", "paper-two-stage-cifar10"),
+        ("quick", "c-head-only", "quick"),
+    ],
+)
+def test_preset_refuses_unknown_and_unsuitable_variants(preset: str, variant: str, fact: str):
+    with pytest.raises(UsageError, match=fact) as error:
+        build_preset(preset, replace(DIGITS, variant=variant))
+    assert f"variant={variant!r}" in str(error.value)
 
 
 def test_paper_presets_two_stage():
@@ -53,7 +79,7 @@ def test_paper_presets_two_stage():
     )  # fmt: skip
     first, second = plan_stages(cifar)
     assert_values(first.settings, optimizer="sgd", schedule="cosine", clustering_weight=0.0)
-    assert_values(second.settings, optimizer="adamw", pairs="neighbours", feature_weight=0.0)
+    assert_values(second.settings, optimizer="adam", pairs="neighbours", feature_weight=0.0)
 
 
 def test_paper_presets_of_imagenet_subsets_need_weights():
@@ -71,6 +97,8 @@ def test_paper_presets_semi():
     semi = PAPER_PRESETS["paper-semi-cifar10"]
     assert_values(semi, entropy_weight=1.0, feature_weight=5.0, label_weight=1.0, labelled_batch_size=64)
     assert compute_learning_rate(semi, 2000 * 97, 97) == pytest.approx(0.001)
+    halfway = [compute_learning_rate(semi, 1000 * 97 + step, 97) for step in (0, 96)]
+    assert halfway == pytest.approx([0.0505, 0.0505])  # A.13: the mean of 0.1 and 0.001, constant within an epoch
 
 
 def test_quick_preset_has_at_most_60_epochs_and_fewer_with_more_images():

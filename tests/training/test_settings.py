@@ -118,7 +118,13 @@ def test_settings_help_names_all_choices():
             assert not missing, info.name
 
 
-NEWER_SETTINGS = {"consensus": False, "engine": "auto", "pseudo_label_weight": 0.0, "unbalanced_entropy_weight": 0.0}
+NEWER_SETTINGS = {
+    "consensus": False,
+    "engine": "auto",
+    "pseudo_label_weight": 0.0,
+    "stem": "auto",
+    "unbalanced_entropy_weight": 0.0,
+}
 """Settings that earlier versions did not have, with the values that reproduce their training."""
 
 
