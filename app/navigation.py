@@ -9,6 +9,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from app.state.selection import build_url_parameters
+
+PAGE_LINKS = "page-links"
+"""Key of the container of the links to all pages."""
+
 _ASSETS = Path(__file__).resolve().parents[1] / "assets"
 ICON, WORDMARK = _ASSETS / "icon.svg", _ASSETS / "wordmark.svg"
 
@@ -40,9 +45,23 @@ PAGES = (
 
 
 def show_navigation() -> st.Page:
-    """Show the list of pages, and return the one to run now."""
+    """Register the pages, and return the one to run now; `show_page_links` shows the links to them."""
     st.logo(str(WORDMARK), size="large", icon_image=str(ICON))
-    return st.navigation([_build_page(entry) for entry in PAGES])
+    return st.navigation([_build_page(entry) for entry in PAGES], position="hidden")
+
+
+def show_page_links() -> None:
+    """Show the links to all pages.
+
+    Unlike those of `st.navigation`, they carry the selection. Without it, every change of the page would add two
+    entries to the history of the browser, and Back would have to be pressed twice.
+    """
+    with st.container(key=PAGE_LINKS, gap="xsmall"):
+        for entry in PAGES:
+            st.page_link(
+                _build_page(entry), label=entry.title, icon=f":material/{entry.icon}:", width="stretch",
+                query_params=_build_link_parameters(),
+            )  # fmt: skip
 
 
 def get_page(name: str) -> PageEntry:
@@ -57,12 +76,17 @@ def get_page(name: str) -> PageEntry:
 def link_to(name: str, label: str, help: str | None = None) -> None:
     """Show a link to a page."""
     entry = get_page(name)
-    st.page_link(_build_page(entry), label=label, icon=f":material/{entry.icon}:", help=help)
+    icon = f":material/{entry.icon}:"
+    st.page_link(_build_page(entry), label=label, icon=icon, help=help, query_params=_build_link_parameters())
 
 
 def go_to(name: str) -> None:
     """Open another page."""
-    st.switch_page(_build_page(get_page(name)))
+    st.switch_page(_build_page(get_page(name)), query_params=_build_link_parameters())
+
+
+def _build_link_parameters() -> dict[str, str]:
+    return {name: value for name, value in build_url_parameters().items() if value is not None}
 
 
 def _build_page(entry: PageEntry) -> st.Page:

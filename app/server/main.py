@@ -8,7 +8,7 @@ import streamlit as st
 from app.components.common.sidebar import show_sidebar
 from app.navigation import ICON, show_navigation
 
-st.set_page_config(page_title="CRLC Studio", page_icon=str(ICON), layout="wide")
+st.set_page_config(page_icon=str(ICON), layout="wide")
 page = show_navigation()
-show_sidebar()
+show_sidebar(page.title)
 page.run()

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from app.state.location import get_page_hash, read_url_parameter, receive_url, write_url_parameters
+
 DATASET_WIDGET, RUN_WIDGET = "selection-dataset", "selection-run"
 """Keys of the two widgets in the sidebar."""
 
 NO_RUN = ""
 """Value of the run widget for no run; Streamlit shows `None` as an empty widget."""
 
-_KEY = "selection"
+_KEY, _MISSING = "selection", "selection-missing"
 _NO_RUN = "none"
 
 
@@ -60,12 +62,18 @@ def resolve_selection(request: SelectionRequest, datasets: Sequence[str], runs: 
 
 def sync_selection(datasets: Sequence[str], runs: Mapping[str, str]) -> Selection:
     """Resolve the selection at the start of each script run, and write it to the widgets and the URL."""
-    chosen = resolve_selection(_read_request(), datasets, runs)
+    is_from_url = receive_url() or _KEY not in st.session_state
+    request = _read_url() if is_from_url else st.session_state[_KEY]
+    chosen = resolve_selection(request, datasets, runs)
+    if is_from_url:
+        st.session_state[_MISSING] = (get_page_hash(), _find_missing(request, chosen))
     is_untrained = chosen.run is None and any(dataset == chosen.dataset for dataset in runs.values())
     st.session_state[_KEY] = SelectionRequest(chosen.dataset, "" if is_untrained else chosen.run)
     st.session_state[DATASET_WIDGET], st.session_state[RUN_WIDGET] = chosen.dataset, chosen.run or NO_RUN
-    _write_query_parameter("dataset", chosen.dataset)
-    _write_query_parameter("run", _NO_RUN if is_untrained else chosen.run)
+    parameters = build_url_parameters()
+    has_changed = any(read_url_parameter(name) not in (None, value) for name, value in parameters.items())
+    # Parameters of pages, such as the open image, belong to one dataset and run.
+    write_url_parameters(parameters, keep_others=is_from_url or not has_changed)
     return chosen
 
 
@@ -78,6 +86,19 @@ def get_selection() -> Selection:
 def request_selection(dataset: str | None = None, run: str | None = None) -> None:
     """Request a dataset, or a run with its dataset, from the next script run on (`st.rerun`)."""
     st.session_state[_KEY] = SelectionRequest(dataset, run)
+    st.session_state[_MISSING] = None
+
+
+def get_missing_name() -> str | None:
+    """Return the dataset or run in the URL that does not exist, until the user opens another one or another page."""
+    page, missing = st.session_state.get(_MISSING) or ("", None)
+    return missing if page == get_page_hash() else None
+
+
+def build_url_parameters() -> dict[str, str | None]:
+    """Return the parameters of a URL that opens the selected dataset and run."""
+    request: SelectionRequest = st.session_state.get(_KEY, SelectionRequest())
+    return {"dataset": request.dataset, "run": _NO_RUN if request.run == "" else request.run}
 
 
 def apply_dataset_widget() -> None:
@@ -90,16 +111,15 @@ def apply_run_widget() -> None:
     request_selection(get_selection().dataset, st.session_state[RUN_WIDGET])
 
 
-def _read_request() -> SelectionRequest:
-    if _KEY in st.session_state:
-        request: SelectionRequest = st.session_state[_KEY]
-        return request
-    run = st.query_params.get("run")
-    return SelectionRequest(st.query_params.get("dataset"), "" if run == _NO_RUN else run)
+def _read_url() -> SelectionRequest:
+    run = read_url_parameter("run")
+    return SelectionRequest(read_url_parameter("dataset"), "" if run == _NO_RUN else run)
 
 
-def _write_query_parameter(name: str, value: str | None) -> None:
-    if value is None:
-        st.query_params.pop(name, None)
-    elif st.query_params.get(name) != value:
-        st.query_params[name] = value
+def _find_missing(request: SelectionRequest, chosen: Selection) -> str | None:
+    """Return the requested run or dataset if another one was chosen."""
+    if request.run and request.run != chosen.run:
+        return f"run {request.run}"
+    if request.dataset is not None and request.dataset != chosen.dataset:
+        return f"dataset {request.dataset}"
+    return None

@@ -1,29 +1,40 @@
-"""Sidebar of every page: the current dataset and run, and the training runs in progress."""
+"""Sidebar of every page: links, the current dataset and run, and the training runs in progress; the tab's title."""
 
 from __future__ import annotations
 
 import streamlit as st
 
 from app.components.common.keyboard import show_keyboard_button
-from app.components.common.safe_text import show_caption
-from app.navigation import link_to
+from app.components.common.safe_text import show_caption, show_warning
+from app.navigation import link_to, show_page_links
 from app.state import selection
 from app.view_models.run_table import list_runs
 from crlc.errors import CrlcError
 from crlc.jobs.job import Job
 from crlc.jobs.shared_queue import get_queue
 from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
 
 _POLL_SECONDS = 2.0
 
 
-def show_sidebar() -> None:
-    """Show the sidebar. Call it before the page, which needs the selection."""
+def show_sidebar(page_title: str = "") -> None:
+    """Show the sidebar, and set the title of the tab. Call it before the page, which needs the selection.
+
+    Args:
+        page_title: title of the current page.
+    """
     workspace = Workspace()
     lines = {line.id: line for line in list_runs(workspace)}
     names = workspace.list_dataset_names()
     chosen = selection.sync_selection(names, {line.id: line.dataset for line in lines.values()})
+    missing = selection.get_missing_name()
+    if missing is not None:
+        shown = lines[chosen.run].unique_title if chosen.run in lines else chosen.dataset
+        instead = "" if shown is None else f" Showing {shown} instead."
+        show_warning(f"This link opens the {missing}, which does not exist: it was deleted or renamed.{instead}")
     with st.sidebar:
+        show_page_links()
         if names:
             st.selectbox(
                 "Dataset",
@@ -41,26 +52,42 @@ def show_sidebar() -> None:
                 on_change=selection.apply_run_widget,
                 help="Run shown on every page, the newest first.",
             )
-        _show_training_activity(workspace)
+        _show_training_activity(workspace, page_title)
         show_keyboard_button()
 
 
-def _show_training_activity(workspace: Workspace) -> None:
+def _show_training_activity(workspace: Workspace, page_title: str) -> None:
     """Show the training runs in progress; polled only while there are some."""
     busy = bool(_list_active_jobs(workspace))
-    st.fragment(_show_active_jobs, run_every=_POLL_SECONDS if busy else None)()
+    st.fragment(_show_active_jobs, run_every=_POLL_SECONDS if busy else None)(page_title)
 
 
-def _show_active_jobs() -> None:
-    jobs = _list_active_jobs(Workspace())
+def _show_active_jobs(page_title: str) -> None:
+    workspace = Workspace()
+    jobs = _list_active_jobs(workspace)
     running = [job for job in jobs if job.is_running]
     waiting = len(jobs) - len(running)
+    _set_tab_title(page_title, None if not running else _read_progress(workspace, running[0]))
     with st.container(height=96, border=False):  # the height is fixed, so that nothing below moves
         if not jobs:
             return
         words = [f"Training {job.title}" for job in running] + ([f"{waiting} queued"] if waiting else [])
         show_caption(" · ".join(words))
         link_to("train", "Show training")
+
+
+def _set_tab_title(page_title: str, progress: float | None) -> None:
+    words = [] if progress is None else [f"{progress:.0%}"]
+    st.set_page_config(page_title=" · ".join([*words, *filter(None, [page_title]), "CRLC Studio"]))
+
+
+def _read_progress(workspace: Workspace, job: Job) -> float:
+    """Return the finished fraction of the steps of a run; 0 if it is unknown."""
+    try:
+        status = None if job.run is None else RunStore(workspace).open(job.run).read_status()
+    except CrlcError:
+        return 0.0  # the Train page shows this error
+    return 0.0 if status is None or not status.steps else min(1.0, status.step / status.steps)
 
 
 def _list_active_jobs(workspace: Workspace) -> list[Job]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from app.navigation import PAGES
+from app.navigation import PAGE_LINKS, PAGES
 from crlc.workspace import Workspace
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.fixtures.browser import by_key, open_page
@@ -63,7 +63,7 @@ def test_server_serves_any_page_as_its_first_request(browser: Browser, app: Runn
     page = browser.new_page()
     page.set_default_timeout(60_000)
     page.goto(f"{app.url.rstrip('/')}/export")  # before any page has called st.navigation in this server
-    expect(page.get_by_test_id("stSidebarNavLink")).to_have_count(len(PAGES))
+    expect(by_key(page, PAGE_LINKS).get_by_role("link")).to_have_count(len(PAGES))
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     expect(page.get_by_role("heading", name="Export").first).to_be_visible()
     page.close()

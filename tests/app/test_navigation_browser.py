@@ -1,0 +1,60 @@
+"""Navigation between pages in a real browser: Back, links and the title of the tab."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from app.navigation import PAGE_LINKS
+from tests.app.conftest import RunningApp
+from tests.fixtures.app_pages import run_ids
+from tests.fixtures.browser import by_key, open_page
+
+pytestmark = pytest.mark.browser
+
+
+def expect_page(page: Page, title: str, run: str) -> None:
+    """Wait until the browser shows a page of a run, in its heading, its tab and its URL."""
+    expect(page.get_by_role("heading", name=title, exact=True, level=1)).to_be_visible()
+    expect(page).to_have_title(re.compile(f"^{title} "))
+    expect(page).to_have_url(re.compile(f"run={run}"))
+    assert urlsplit(page.url).path == f"/{title.lower()}"
+    assert parse_qs(urlsplit(page.url).query) == {"dataset": ["digits"], "run": [run]}
+
+
+def test_back_restores_page_and_run_and_a_missing_run_is_reported(page: Page, app: RunningApp, trained_folder: Path):
+    shutil.copytree(trained_folder, app.workspace.root, dirs_exist_ok=True)
+    first, newest = run_ids(app.workspace)
+    page.goto(f"{app.url}/runs")
+    expect_page(page, "Runs", newest)
+    open_page(page, "Export")
+    expect_page(page, "Export", newest)
+    by_key(page, "selection-run").get_by_role("combobox").click()
+    page.get_by_role("option").nth(1).click()  # the newest run is first
+    expect_page(page, "Export", first)
+    open_page(page, "Train")
+    expect_page(page, "Train", first)
+    # One step per page and per selected run.
+    page.go_back()
+    expect_page(page, "Export", first)
+    page.go_back()
+    expect_page(page, "Export", newest)
+    page.go_back()
+    expect_page(page, "Runs", newest)
+    page.go_forward()
+    expect_page(page, "Export", newest)
+    page.reload()
+    expect_page(page, "Export", newest)
+    # A link to a run that was deleted says so, until another page or run is opened.
+    page.goto(f"{app.url}/export?dataset=digits&run=deleted-run")
+    warning = page.get_by_role("status").filter(has_text="deleted-run")
+    expect(warning).to_be_visible()
+    expect_page(page, "Export", newest)
+    by_key(page, PAGE_LINKS).get_by_role("link", name="Runs").click()
+    expect_page(page, "Runs", newest)
+    expect(warning).to_be_hidden()
