@@ -86,6 +86,11 @@ def format_metrics(summary: RunSummary) -> list[str]:
         if metrics["classification_accuracy"] is not None:
             accuracy = f"classification accuracy {metrics['classification_accuracy']:.1%} without labelled images"
         lines.append(f"Against the ground truth: {accuracy}, NMI {metrics['nmi']:.3f}, ARI {metrics['ari']:.3f}.")
+    if metrics["oracle_acc"] is not None:
+        lines.append(
+            "Oracle, for comparison with the paper: the best subhead by ground truth has ACC "
+            f"{metrics['oracle_acc']:.1%}, at its best epoch {metrics['oracle_acc_any_epoch']:.1%}."
+        )
     return [*lines, *(_format_warning(warning) for warning in summary.warnings)]
 
 

@@ -41,7 +41,7 @@ def bank_feature_contrastive(z: Tensor, own_rows: Tensor, drawn_rows: Tensor, te
     Args:
         z: unit vectors of one view, (B, D).
         own_rows: the images' rows of the bank before the update of this step, (B, D).
-        drawn_rows: rows drawn at random from the whole bank, (M, D).
+        drawn_rows: rows of other images, from `MemoryBank.draw_rows`, (M, D).
         temperature: τ.
 
     Returns:

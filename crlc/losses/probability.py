@@ -63,7 +63,7 @@ def bank_probability_contrastive(
     Args:
         q: probabilities of one view, (S, B, C).
         own_rows: the images' rows of the bank before the update of this step, (S, B, C).
-        drawn_rows: rows of random images of the bank, from `MemoryBank.draw_rows`, (S, M, C).
+        drawn_rows: rows of other images, from `MemoryBank.draw_rows`, (S, M, C).
         critic: f, one of `CRITICS`.
         smoothing: γ.
 

@@ -47,19 +47,29 @@ class MemoryBank(nn.Module):
         """Return the current probabilities (S, K, C) and features (K, D) of the images at these indices."""
         return self.probabilities[:, positions], self.features[positions]
 
-    def draw_rows(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return probabilities (S, M, C) and features (M, D) of images drawn uniformly, with replacement.
+    def draw_rows(self, count: int, generator: torch.Generator, excluded: Tensor) -> tuple[Tensor, Tensor]:
+        """Return probabilities (S, M, C) and features (M', D) of different images, drawn uniformly from the others.
 
-        Probabilities are drawn from the clusterable images only, features from all images.
+        Probabilities are drawn from the clusterable images only, features from all images. There are `count` rows of
+        each, or all others if these are fewer.
+
+        Args:
+            count: largest number of rows.
+            generator: draws the images, on the CPU.
+            excluded: indices of the images of the batch, whose own rows must not be negatives, (B,).
         """
-        drawn = self._draw_indices(len(self.features), count, generator)
+        is_other = torch.ones(len(self.features), dtype=torch.bool)
+        is_other[excluded.cpu()] = False
+        drawn = self._draw_indices(is_other.nonzero()[:, 0], count, generator)
         if self.clusterable is None:
             return self.read_rows(drawn)
-        clustered = self.clusterable[self._draw_indices(len(self.clusterable), count, generator)]
+        others = self.clusterable.cpu()
+        clustered = self._draw_indices(others[is_other[others]], count, generator)
         return self.probabilities[:, clustered], self.features[drawn]
 
-    def _draw_indices(self, images: int, count: int, generator: torch.Generator) -> Tensor:
-        return torch.randint(images, (count,), generator=generator).to(self.features.device)
+    def _draw_indices(self, candidates: Tensor, count: int, generator: torch.Generator) -> Tensor:
+        order = torch.randperm(len(candidates), generator=generator)[:count]
+        return candidates[order].to(self.features.device)
 
     @torch.no_grad()
     def update(self, positions: Tensor, q: Tensor, z: Tensor) -> None:

@@ -7,13 +7,15 @@ from typing import Any
 
 from crlc.errors import CrlcError
 from crlc.runs.folder import RunFolder
-from crlc.training.metric_names import CLASSIFICATION_ACCURACY
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY, ORACLE_ACC, ORACLE_ACC_ANY_EPOCH
 
 METRICS = (
     "acc",
     "nmi",
     "ari",
     CLASSIFICATION_ACCURACY,
+    ORACLE_ACC,
+    ORACLE_ACC_ANY_EPOCH,
     "cluster_information",
     "clusters_found",
     "largest_share",

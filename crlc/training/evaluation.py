@@ -25,7 +25,7 @@ from crlc.training.distributed import World
 from crlc.training.images import TrainingImages
 from crlc.training.inference import Assignments, assign_images
 from crlc.training.inputs import Inputs
-from crlc.training.metric_names import CLASSIFICATION_ACCURACY
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY, ORACLE_ACC
 from crlc.training.stage_data import StageData
 
 _SUBHEAD_AGREEMENT_IMAGES = 2_000
@@ -121,6 +121,8 @@ class Evaluator:
 def compute_metrics(assignments: Assignments, classes: NDArray[np.int64] | None, *, final: bool) -> dict[str, Any]:
     """Return agreement between subheads, and ACC, NMI and ARI where classes are known.
 
+    The metrics of the best subhead by classes are added as an oracle; see `ORACLE_ACC`.
+
     Args:
         assignments: clusters of some images.
         classes: classes of the same images, -1 where unknown; `None` where no class is known.
@@ -131,13 +133,16 @@ def compute_metrics(assignments: Assignments, classes: NDArray[np.int64] | None,
     if classes is None:
         return metrics
     agreement = compute_agreement(np.asarray(assignments.cluster), classes)
-    if agreement is not None:
-        metrics.update(agreement._asdict())
-    if agreement is not None and assignments.q.shape[1] >= _ACC5_MIN_CLUSTERS:
+    if agreement is None:
+        return metrics
+    metrics.update(agreement._asdict())
+    if assignments.q.shape[1] >= _ACC5_MIN_CLUSTERS:
         metrics["acc5"] = compute_top5_accuracy(assignments.q, np.asarray(assignments.cluster), classes)
+    each = [found for clusters in by_subhead if (found := compute_agreement(clusters, classes)) is not None]
+    oracle = max(each, key=lambda found: found.acc)
+    metrics.update({ORACLE_ACC: oracle.acc, "oracle_nmi": oracle.nmi, "oracle_ari": oracle.ari})
     if final:
-        each = (compute_agreement(clusters, classes) for clusters in by_subhead)
-        metrics["acc_by_subhead"] = [round(one.acc, 4) for one in each if one is not None]
+        metrics["acc_by_subhead"] = [round(found.acc, 4) for found in each]
     return metrics
 
 

@@ -29,11 +29,17 @@ class HealthWarning:
         return asdict(self)
 
 
-def find_batch_warnings(batch_size: int, images: int) -> list[HealthWarning]:
-    """Return a warning if there are fewer images than a batch holds."""
-    if images >= batch_size:
+def find_batch_warnings(batch_size: int, images: int, available: int) -> list[HealthWarning]:
+    """Return a warning if fewer images are available for a batch than requested.
+
+    Args:
+        batch_size: requested number of images per step.
+        images: number of images of the run.
+        available: number of them that one batch can hold; a memory bank needs others as negatives.
+    """
+    if available >= batch_size:
         return []
-    text = f"There are only {images} images, so a batch has {images} instead of {batch_size}."
+    text = f"There are only {images} images, so a batch has {available} instead of {batch_size}."
     return [HealthWarning("small-batch", text)]
 
 

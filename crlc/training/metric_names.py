@@ -31,3 +31,10 @@ its class. Unlike ACC, no cluster is matched with the classes of unlabelled imag
 
 FINAL_EPOCH_METRICS = ("cluster_information", "clusters_found", "largest_share", "subhead")
 """Metrics of the last epoch that the `end` record repeats."""
+
+ORACLE_ACC = "oracle_acc"
+"""ACC of the subhead with the highest ACC, with its `oracle_nmi` and `oracle_ari`. It is chosen by the classes, so it
+is no result of the method. The authors' released evaluation reports it, so a comparison with the paper needs it."""
+
+ORACLE_ACC_ANY_EPOCH = "oracle_acc_any_epoch"
+"""Highest `oracle_acc` of all evaluations of the run: the best subhead at the best epoch."""

@@ -185,6 +185,7 @@ FROZEN_HEADS = TrainSettings().replace(
     unbalanced_entropy_weight=-0.25,
     consensus=True,
     feature_weight=1.0,
+    finetune_feature_weight=0.0,
     learning_rate=1e-3,
     schedule="cosine",
     weight_decay=1e-2,

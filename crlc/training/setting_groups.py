@@ -67,7 +67,7 @@ class PairSettings(Validated):
     """simclr (two views, negatives from the batch) or memory-bank (one view, negatives from a bank, Eq. 10)."""
 
     bank_negatives: int = number(4096, 1, 10_000_000)
-    """Number M of negatives drawn from the memory bank. Paper: 4096."""
+    """Number M of negatives drawn from the memory bank; at most the images that are not in the batch. Paper: 4096."""
 
     bank_momentum: float = number(0.5, 0.0, 0.9999)
     """Weight α of the old value when a row of the memory bank is updated (Eq. 10). Paper: 0.5."""
@@ -145,6 +145,9 @@ class StageSettings(Validated):
 
     finetune_learning_rate: float = number(1e-4, 0.0, 100.0)
     """Highest learning rate of fine-tuning, which follows a cosine."""
+
+    finetune_feature_weight: float | None = number(None, 0.0, 1000.0)
+    """λ2 of fine-tuning; by default that of the run. Paper: 0, because L_FC in the second stage gave worse clusters."""
 
     @property
     def total_epochs(self) -> int:

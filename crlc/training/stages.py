@@ -88,6 +88,10 @@ def _configure_representation(settings: TrainSettings) -> TrainSettings:
 
 def _configure_fine_tuning(settings: TrainSettings) -> TrainSettings:
     """Return the settings of the stage that trains the backbone too, with a lower learning rate."""
+    stages, feature_weight = settings.stages, settings.feature_loss.feature_weight
     return settings.replace(
-        epochs=settings.stages.finetune_epochs, learning_rate=settings.stages.finetune_learning_rate, schedule="cosine"
+        epochs=stages.finetune_epochs,
+        learning_rate=stages.finetune_learning_rate,
+        schedule="cosine",
+        feature_weight=feature_weight if stages.finetune_feature_weight is None else stages.finetune_feature_weight,
     )

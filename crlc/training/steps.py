@@ -126,7 +126,8 @@ def compute_memory_bank_objective(
     """Compute L_CRLC (Eq. 11; Eq. 12 with labels) in MemoryBank form, and update the bank (Eq. 10).
 
     One view of each image is contrasted with rows of the bank. The positive is the image's own row as it was before
-    this step's update; the negatives are drawn uniformly from the bank.
+    this step's update; the negatives are drawn uniformly, without replacement, from the rows of the images that are not
+    in the batch.
 
     Args:
         network: the network, or its DistributedDataParallel wrapper.
@@ -137,7 +138,7 @@ def compute_memory_bank_objective(
     """
     view, *labelled = _run_forward(network, batch, world)
     own_q, own_z = bank.read_rows(batch.positions)
-    drawn_q, drawn_z = bank.draw_rows(settings.pairing.bank_negatives, batch.generator)
+    drawn_q, drawn_z = bank.draw_rows(settings.pairing.bank_negatives, batch.generator, batch.positions)
     logits, own_q = _select_clusterable(view.logits, batch), _select_clusterable(own_q, batch)
     q = widen_to_float32(logits).softmax(dim=2)
     feature = (
@@ -146,9 +147,9 @@ def compute_memory_bank_objective(
         else None
     )
     bank.update(batch.positions, widen_to_float32(view.logits).softmax(dim=2), view.z)
-    samples = settings.pairing.bank_negatives + 1
+    feature_samples, samples = len(drawn_z) + 1, drawn_q.shape[1] + 1
     if not q.shape[1]:
-        return _skip_clustering(feature, q, settings, samples)
+        return _skip_clustering(feature, q, settings, feature_samples)
     terms = combine_loss_terms(
         _build_weights(settings, q.device),
         probability=bank_probability_contrastive(
@@ -159,7 +160,7 @@ def compute_memory_bank_objective(
         feature=feature,
         labels=_compute_label_loss(labelled, batch),
     )
-    return StepOutcome(terms, joint_probability(q, own_q).detach(), _count_assignments(q), samples, samples)
+    return StepOutcome(terms, joint_probability(q, own_q).detach(), _count_assignments(q), feature_samples, samples)
 
 
 def _run_forward(network: nn.Module, batch: Batch, world: World) -> list[_Outputs]:

@@ -10,6 +10,7 @@ import math
 import re
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ from crlc.training.distributed import ComputeContext, synchronize_batch_norms
 from crlc.training.evaluation import Evaluator
 from crlc.training.health import find_batch_warnings, find_warnings
 from crlc.training.images import TrainingImages, require_enough_images
-from crlc.training.metric_names import FINAL_EPOCH_METRICS
+from crlc.training.metric_names import FINAL_EPOCH_METRICS, ORACLE_ACC, ORACLE_ACC_ANY_EPOCH
 from crlc.training.mixed_precision import MixedPrecision
 from crlc.training.network_builder import build_network, count_components
 from crlc.training.run_logger import ProgressListener, RunLength, RunLogger
@@ -177,10 +178,16 @@ class Trainer:
 
     def _plan_length(self) -> RunLength:
         """Return the length of the run; batches are a multiple of the number of processes."""
-        processes = self.world.size
-        batch_size = max(processes, min(self.settings.data.batch_size, len(self.images)) // processes * processes)
+        processes, available = self.world.size, self._count_batch_images()
+        batch_size = max(processes, min(self.settings.data.batch_size, available) // processes * processes)
         epochs = sum(stage.settings.stages.epochs for stage in self.stages)
         return RunLength(batch_size, max(1, len(self.images) // batch_size), epochs)
+
+    def _count_batch_images(self) -> int:
+        """Return the largest possible number of images in a batch."""
+        if self.settings.pairing.implementation == "memory-bank":
+            return -(-len(self.images) // 2)  # the negatives are rows of images outside the batch
+        return len(self.images)
 
     def _enter_stage(self) -> StageRunner:
         """Return the runner of the stage that the current step belongs to; prepare the stage if it is new."""
@@ -217,7 +224,10 @@ class Trainer:
     def _log_stage_start(self, number: int) -> None:
         purity = self._data.neighbour_purity
         metrics = {} if purity is None else {"neighbour_purity": purity}
-        warnings = find_batch_warnings(self.settings.data.batch_size, len(self.images)) if number == 0 else []
+        warnings = []
+        if number == 0:
+            available = self._count_batch_images()
+            warnings = find_batch_warnings(self.settings.data.batch_size, len(self.images), available)
         self.logger.log_record("stage", self.step, **metrics, warnings=[warning.to_json() for warning in warnings])
 
     def _end_epoch(self, runner: StageRunner) -> None:
@@ -230,8 +240,16 @@ class Trainer:
         metrics = runner.compute_epoch_metrics(self.subhead)
         metrics["warnings"] = [warning.to_json() for warning in find_warnings(metrics, epoch / epochs)]
         if is_evaluated:
-            metrics |= self._evaluator.evaluate(self.step, self.subhead, MAX_EVALUATED_IMAGES, final=False)
+            metrics |= self._evaluate(MAX_EVALUATED_IMAGES, final=False)
         self.logger.log_record("epoch", self.step, learning_rate=runner.learning_rate, **metrics)
+
+    def _evaluate(self, max_images: int | None = None, *, final: bool) -> dict[str, Any]:
+        """Publish a result, and return its metrics with the highest oracle ACC of all evaluations so far."""
+        metrics = self._evaluator.evaluate(self.step, self.subhead, max_images, final=final)
+        if ORACLE_ACC in metrics:
+            before = self.logger.latest_metrics.get(ORACLE_ACC_ANY_EPOCH, 0.0)
+            metrics[ORACLE_ACC_ANY_EPOCH] = max(before, metrics[ORACLE_ACC])
+        return metrics
 
     def _finish(self) -> None:
         """Select the subhead, save the last checkpoint, and write the final result and metrics."""
@@ -244,7 +262,7 @@ class Trainer:
         self.save_checkpoint()
         last_epoch = runner.compute_epoch_metrics(self.subhead)
         metrics = {name: last_epoch[name] for name in FINAL_EPOCH_METRICS}
-        metrics |= self._evaluator.evaluate(self.step, self.subhead, final=True)
+        metrics |= self._evaluate(final=True)
         self.logger.log_record("end", self.step, **metrics)
         if self.world.is_rank_zero:
             self._data.delete_training_files()

@@ -27,23 +27,39 @@ def test_memory_bank_starts_uniform_and_updates_by_equation_10():
     assert set(bank.state_dict()) == {"probabilities", "features"}
 
 
-@pytest.mark.parametrize("clusterable", [None, torch.tensor([1, 4, 5])])
-def test_memory_bank_draws_rows_uniformly_and_reproducibly(clusterable: torch.Tensor | None):
+def make_numbered_bank(clusterable: torch.Tensor | None = None) -> MemoryBank:
+    """Return a bank of six images, in which every row holds the number of its image."""
     bank = MemoryBank(6, 2, 1, 0.5, torch.Generator().manual_seed(0), clusterable)
     numbers = torch.arange(6.0)
-    bank.probabilities[:] = torch.stack([numbers, 10 - numbers], dim=1)  # every row tells its image
+    bank.probabilities[:] = torch.stack([numbers, 10 - numbers], dim=1)
     bank.features[:] = numbers[:, None].expand(-1, bank.features.shape[1])
-    count = 6_000
-    q, z = bank.draw_rows(count, torch.Generator().manual_seed(1))
-    assert q.shape == (1, count, 2)
-    torch.testing.assert_close(q.sum(dim=2), torch.full((1, count), 10.0))
-    for drawn, expected in ((q[0, :, 0], range(6) if clusterable is None else [1, 4, 5]), (z[:, 0], range(6))):
+    return bank
+
+
+@pytest.mark.parametrize("clusterable", [None, torch.tensor([1, 4, 5])])
+def test_memory_bank_draws_rows_uniformly_and_reproducibly(clusterable: torch.Tensor | None):
+    bank, generator, draws = make_numbered_bank(clusterable), torch.Generator().manual_seed(1), 6_000
+    drawn_q, drawn_z = zip(*(bank.draw_rows(1, generator, torch.tensor([4])) for _ in range(draws)), strict=True)
+    others = [0, 1, 2, 3, 5]
+    for drawn, expected in (
+        (torch.cat(drawn_q, dim=1)[0, :, 0], others if clusterable is None else [1, 5]),
+        (torch.cat(drawn_z)[:, 0], others),
+    ):
         images, counts = drawn.unique(return_counts=True)
-        assert images.tolist() == list(expected)
-        mean = count / len(images)
+        assert images.tolist() == expected
+        mean = draws / len(images)
         assert (counts - mean).abs().max() < 5 * mean**0.5  # five standard deviations, or more
-    again = bank.draw_rows(count, torch.Generator().manual_seed(1))
-    other = bank.draw_rows(count, torch.Generator().manual_seed(2))
-    assert torch.equal(again[0], q)
-    assert torch.equal(again[1], z)
-    assert not torch.equal(other[0], q)
+    first, again, other = (
+        bank.draw_rows(3, torch.Generator().manual_seed(seed), torch.tensor([4]))[1] for seed in (1, 1, 2)
+    )
+    assert torch.equal(again, first)
+    assert not torch.equal(other, first)
+
+
+@pytest.mark.parametrize("count", [3, 4, 4096])
+def test_memory_bank_draws_every_other_row_at_most_once(count: int):
+    clusterable = torch.tensor([1, 4, 5])
+    q, z = make_numbered_bank(clusterable).draw_rows(count, torch.Generator().manual_seed(3), torch.tensor([2, 4]))
+    assert len(z) == len(z[:, 0].unique()) == min(count, 4)  # six images without the two of the batch
+    assert set(z[:, 0].tolist()) <= {0, 1, 3, 5}
+    assert sorted(q[0, :, 0].tolist()) == [1, 5]

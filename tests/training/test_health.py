@@ -32,8 +32,8 @@ def test_find_warnings_returns_none_for_good_runs_and_stages_without_clusters():
 
 
 def test_find_batch_warnings_names_both_numbers():
-    (warning,) = find_batch_warnings(256, images=100)
+    (warning,) = find_batch_warnings(256, images=100, available=50)
     assert warning.kind == "small-batch"
     assert "100" in warning.text
     assert "256" in warning.text
-    assert find_batch_warnings(256, images=256) == []
+    assert find_batch_warnings(256, images=256, available=256) == []

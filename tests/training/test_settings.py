@@ -121,6 +121,7 @@ def test_settings_help_names_all_choices():
 NEWER_SETTINGS = {
     "consensus": False,
     "engine": "auto",
+    "finetune_feature_weight": None,
     "pseudo_label_weight": 0.0,
     "stem": "auto",
     "unbalanced_entropy_weight": 0.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import locate_stage, plan_stages
 from tests.fixtures.training_runs import FROZEN, TINY, TWO_STAGE
@@ -22,6 +23,15 @@ def test_plan_stages_adds_fine_tuning_with_its_own_epochs_and_rate():
     frozen, tuned = plan_stages(FROZEN.replace(finetune_epochs=2, finetune_learning_rate=0.01))
     assert (frozen.uses_frozen_features, tuned.uses_frozen_features) == (True, False)
     assert (tuned.settings.stages.epochs, tuned.settings.optimization.learning_rate) == (2, 0.01)
+
+
+def test_fine_tuning_of_the_presets_has_no_feature_loss_and_that_of_earlier_runs_keeps_theirs():
+    frozen, tuned = plan_stages(FROZEN_HEADS.replace(finetune_epochs=2))
+    assert [stage.settings.feature_loss.feature_weight for stage in (frozen, tuned)] == [1.0, 0.0]
+    earlier = TrainSettings.from_json(
+        {name: value for name, value in frozen.settings.to_json().items() if name != "finetune_feature_weight"}
+    )
+    assert plan_stages(earlier)[1].settings.feature_loss.feature_weight == 1.0
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,9 @@ def test_memory_bank_objective_uses_the_bank_before_its_update(network: CrlcNetw
     bank = MemoryBank(20, 3, 2, 0.5, torch.Generator().manual_seed(0))
     settings = TINY.replace(clusters=3, subheads=2, bank_negatives=16)
     outcome = compute_memory_bank_objective(network, make_batch(1), settings, bank)
-    # Before the first update every row is uniform, so each of the 17 samples is equally likely.
-    torch.testing.assert_close(outcome.terms.probability, torch.full((2,), np.log(17.0), dtype=torch.float32))
+    # Before the first update every row is uniform, so the positive and 12 rows outside the batch are equally likely.
+    torch.testing.assert_close(outcome.terms.probability, torch.full((2,), np.log(13.0), dtype=torch.float32))
+    assert (outcome.feature_samples, outcome.probability_samples) == (13, 13)
     assert not torch.allclose(bank.probabilities[:, :8], torch.full((2, 8, 3), 1 / 3))
     assert (bank.probabilities[:, 8:] == 1 / 3).all()
 

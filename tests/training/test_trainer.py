@@ -109,6 +109,24 @@ def test_trainer_shrinks_the_batch_to_the_number_of_images(tmp_path: Path, count
     assert np.isfinite(RunFolder(tmp_path / "run").open_result()[0]["q"]).all()
 
 
+def test_trainer_leaves_half_of_the_images_to_the_negatives_of_a_bank(tmp_path: Path):
+    trainer = create_trainer(tmp_path, MEMORY_BANK, make_shape_images(33))
+    trainer.train_step()
+    assert trainer.length.batch_size == 17
+    (start,) = read_records(tmp_path)[:1]
+    assert "17 instead of 32" in start["warnings"][0]["text"]
+
+
+def test_trainer_reports_the_best_subhead_by_classes_as_an_oracle(tmp_path: Path):
+    train(tmp_path, TINY.replace(evaluations=6))
+    evaluated = [record for record in read_records(tmp_path) if "oracle_acc" in record]
+    assert len(evaluated) == 6  # five evaluations and the end
+    assert all(record["oracle_acc"] >= record["acc"] for record in evaluated)
+    end = evaluated[-1]
+    assert end["oracle_acc"] == pytest.approx(max(end["acc_by_subhead"]), abs=1e-4)
+    assert end["oracle_acc_any_epoch"] == max(record["oracle_acc"] for record in evaluated)
+
+
 def test_trainer_assigns_identical_images_to_one_cluster(tmp_path: Path):
     identical = TrainingImages.from_array(np.full((40, 16, 16, 3), 128, np.uint8))
     trainer = train(tmp_path / "run", images=identical)
