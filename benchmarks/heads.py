@@ -142,7 +142,7 @@ def train_crlc(
         "CRLC, consensus of all subheads": compute_consensus(q, range(len(q)), selected),
     }
     if planned.clustering_loss.consensus and selected < balanced:
-        distil_consensus(trainer.network.c_head, inputs, selected, balanced, seed)
+        distil_consensus(trainer.network.c_head, inputs, np.arange(len(inputs)), selected, balanced, seed)
     with torch.no_grad():
         final: IntArray = trainer.network(torch.from_numpy(vectors)).q[selected].argmax(dim=1).numpy()
     scores["**CRLC, by I - H / 2, consensus of the balanced subheads distilled (default)**"] = final

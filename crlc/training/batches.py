@@ -14,7 +14,7 @@ from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.images import TrainingImages
 from crlc.training.inputs import Inputs
 from crlc.training.randomness import make_generator
-from crlc.training.settings import TrainSettings
+from crlc.training.stages import Stage
 from crlc.training.steps import Batch
 
 
@@ -39,7 +39,7 @@ class BatchBuilder:
         self,
         inputs: Inputs,
         images: TrainingImages,
-        settings: TrainSettings,
+        stage: Stage,
         batch_size: int,
         *,
         neighbours: NDArray[np.integer[Any]] | None = None,
@@ -51,14 +51,14 @@ class BatchBuilder:
         Args:
             inputs: inputs of the network, one row per image.
             images: the images of the run.
-            settings: settings of the stage.
+            stage: the stage and its settings.
             batch_size: number of images per step, summed over all processes.
             neighbours: neighbours of each image, (N, K); one of them, drawn at random, completes the positive pair.
                 `None` to pair two views of the same image.
             labels: labelled images, for CRLC-semi.
             world: the processes that share a batch.
         """
-        self._inputs, self._images, self._settings = inputs, images, settings
+        self._inputs, self._images, self._stage, self._settings = inputs, images, stage, stage.settings
         self._batch_size, self._world = batch_size, world
         self._neighbours, self._labels = neighbours, labels
         self._order_epoch = -1
@@ -93,16 +93,24 @@ class BatchBuilder:
     def _draw_order(self, generator: torch.Generator) -> Tensor:
         """Return the order of the images in an epoch.
 
-        It contains every image once. Without L_FC it contains only images that L_cluster is computed for, repeated to
-        the same length.
+        It contains every image once; in a stage without use for the others, every image that L_cluster is computed for.
+        With a `clusterable_fraction` it has the length of an epoch with every image once, but each batch holds that
+        fraction of images that L_cluster is computed for, and each group of images is repeated or cut as needed.
         """
-        clusterable, count = self._images.clusterable, len(self._images)
-        if clusterable is None or self._settings.feature_loss.feature_weight:
+        count = len(self._images)
+        clusterable = torch.from_numpy(self._images.list_clusterable())
+        if self._stage.trains_clusterable_only:
+            return _cycle(clusterable, len(clusterable), generator)
+        fraction = self._settings.data.clusterable_fraction
+        if not fraction or len(clusterable) == count:
             return torch.randperm(count, generator=generator)
-        positions = torch.from_numpy(np.flatnonzero(clusterable))
-        repeats = -(-count // len(positions))
-        orders = [torch.randperm(len(positions), generator=generator) for _ in range(repeats)]
-        return torch.cat([positions[order] for order in orders])[:count]
+        assert self._images.clusterable is not None
+        others = torch.from_numpy(np.flatnonzero(~self._images.clusterable))
+        steps = max(1, count // self._batch_size)
+        own = min(self._batch_size, max(1, round(fraction * self._batch_size)))
+        first = _cycle(clusterable, steps * own, generator).view(steps, own)
+        rest = _cycle(others, steps * (self._batch_size - own), generator).view(steps, -1)
+        return torch.cat([first, rest], dim=1).flatten()
 
     def _draw_views(
         self, positions: Tensor, generator: torch.Generator
@@ -126,9 +134,14 @@ class BatchBuilder:
         if self._labels is None or not len(self._labels.positions):
             return None, None
         count = -(-self._settings.data.labelled_batch_size // self._world.size) * self._world.size
-        repeats = -(-count // len(self._labels.positions))
-        orders = [torch.randperm(len(self._labels.positions), generator=generator) for _ in range(repeats)]
-        drawn = torch.cat(orders)[:count].numpy()
+        drawn = _cycle(torch.arange(len(self._labels.positions)), count, generator).numpy()
         rows = self._inputs.read(self._labels.positions[drawn][self._world.slice_rows(count)])
         views = self._inputs.draw_view(rows, generator, self._world.slice_draws(count))
         return views, torch.from_numpy(self._labels.targets[drawn]).to(views.device)
+
+
+def _cycle(positions: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Return positions in random order, `count` in total: each once before any is repeated."""
+    repeats = -(-count // len(positions))
+    orders = [torch.randperm(len(positions), generator=generator) for _ in range(repeats)]
+    return positions[torch.cat(orders)[:count]]

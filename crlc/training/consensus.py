@@ -29,18 +29,21 @@ _LEARNING_RATE = 1e-3
 _CHUNK_IMAGES = 4_096
 
 
-def distil_consensus(head: ClusteringHead, inputs: FeatureInputs, selected: int, members: int, seed: int) -> None:
+def distil_consensus(
+    head: ClusteringHead, inputs: FeatureInputs, positions: IntArray, selected: int, members: int, seed: int
+) -> None:
     """Train the selected subhead to predict the mean probabilities of the first subheads. The others do not change.
 
     Args:
         head: the C-head; its selected subhead is modified.
         inputs: features of all images.
+        positions: rows of the images to learn from.
         selected: the selected subhead; the clusters keep its numbers.
         members: number of leading subheads whose mean is learnt.
         seed: seed of the order of the images.
     """
     teacher = copy.deepcopy(head).requires_grad_(False)
-    orders = _align_subheads(teacher, inputs, selected, members)
+    orders = _align_subheads(teacher, inputs, positions, selected, members)
     student = {
         name: value.detach()[selected : selected + 1].clone().requires_grad_()
         for name, value in head.named_parameters()
@@ -48,8 +51,8 @@ def distil_consensus(head: ClusteringHead, inputs: FeatureInputs, selected: int,
     optimizer = torch.optim.Adam(student.values(), _LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (1 + math.cos(math.pi * step / _STEPS)) / 2)
     for step in range(_STEPS):
-        draws = torch.randint(len(inputs), (_BATCH_IMAGES,), generator=make_generator(seed, "consensus", step))
-        h = inputs.read(draws)
+        draws = torch.randint(len(positions), (_BATCH_IMAGES,), generator=make_generator(seed, "consensus", step))
+        h = inputs.read(positions[draws.numpy()])
         targets = average_aligned(teacher(h)[:members], orders)
         logits: Tensor = functional_call(head, student, (h,))[0]
         loss = functional.cross_entropy(logits, targets)
@@ -73,13 +76,15 @@ def average_aligned(logits: Tensor, orders: Tensor) -> Tensor:
     return q.gather(2, orders[:, None, :].expand_as(q)).mean(dim=0)
 
 
-def _align_subheads(head: ClusteringHead, inputs: FeatureInputs, selected: int, members: int) -> Tensor:
+def _align_subheads(
+    head: ClusteringHead, inputs: FeatureInputs, positions: IntArray, selected: int, members: int
+) -> Tensor:
     """Return the permutations that align the clusters of the first subheads with those of the selected one, (S, C)."""
     from scipy.optimize import linear_sum_assignment
 
     clusters = head.second_bias.shape[2]
     shared = np.zeros((members, clusters, clusters), np.int64)
-    for found in _iterate_clusters(head, inputs):
+    for found in _iterate_clusters(head, inputs, positions):
         for subhead in range(members):
             table = compute_contingency(found[selected], found[subhead])
             shared[subhead, : table.shape[0], : table.shape[1]] += table
@@ -87,8 +92,8 @@ def _align_subheads(head: ClusteringHead, inputs: FeatureInputs, selected: int, 
     return torch.from_numpy(orders.astype(np.int64)).to(head.second_bias.device)
 
 
-def _iterate_clusters(head: ClusteringHead, inputs: FeatureInputs) -> Iterator[IntArray]:
+def _iterate_clusters(head: ClusteringHead, inputs: FeatureInputs, positions: IntArray) -> Iterator[IntArray]:
     """Yield the clusters of all subheads, (S, n), in chunks of images."""
-    for start in range(0, len(inputs), _CHUNK_IMAGES):
-        h = inputs.read(np.arange(start, min(len(inputs), start + _CHUNK_IMAGES)))
+    for start in range(0, len(positions), _CHUNK_IMAGES):
+        h = inputs.read(positions[start : start + _CHUNK_IMAGES])
         yield head(h).argmax(dim=2).cpu().numpy()

@@ -51,6 +51,10 @@ class TrainingImages:
         """Return the number of images N."""
         return len(self.ids)
 
+    def list_clusterable(self) -> NDArray[np.int64]:
+        """Return the positions of the images that L_cluster is computed for."""
+        return np.arange(len(self)) if self.clusterable is None else np.flatnonzero(self.clusterable)
+
     def read_pixels(self, positions: NDArray[np.int64] | Tensor) -> Tensor:
         """Return stored pixels of some images, uint8, (B, size, size, 3)."""
         return torch.from_numpy(self.read(self.ids[np.asarray(positions)]))
@@ -148,7 +152,7 @@ def require_enough_images(images: TrainingImages, clusters: int, processes: int 
     """
     if len(images) < processes:
         raise UsageError(f"devices={processes} is not allowed: there are only {len(images)} images.")
-    count = len(images) if images.clusterable is None else int(images.clusterable.sum())
+    count = len(images.list_clusterable())
     if count < MIN_IMAGES:
         raise UsageError(f"Training needs at least {MIN_IMAGES} readable images to cluster; there are {count}.")
     if count < clusters:

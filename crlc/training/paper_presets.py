@@ -63,7 +63,7 @@ _SEMI = _END_TO_END.replace(
 PAPER_PRESETS: dict[str, TrainSettings] = {
     "paper-cifar10": _END_TO_END.replace(clusters=10, image_size=32),
     "paper-cifar20": _END_TO_END.replace(clusters=20, image_size=32),
-    "paper-stl10": _END_TO_END.replace(clusters=10, image_size=96, stem="pooled"),
+    "paper-stl10": _END_TO_END.replace(clusters=10, image_size=96, stem="pooled", clusterable_fraction=0.5),
     "paper-imagenet10": _END_TO_END.replace(clusters=10, image_size=224, epochs=500, augment="photo-blur"),
     "paper-imagenet-dogs": _END_TO_END.replace(clusters=15, image_size=224, epochs=500, augment="photo-blur"),
     "paper-two-stage-cifar10": _TWO_STAGE.replace(clusters=10, image_size=32),

@@ -13,6 +13,7 @@ from crlc.runs.state import RunState
 from crlc.training.device import measure_peak_memory_mb
 from crlc.training.distributed import ComputeContext
 from crlc.training.metric_names import LOSS_TERMS
+from crlc.training.run_length import RunLength
 from crlc.training.steps import StepOutcome
 
 _STATUS_SECONDS = 2.0
@@ -43,25 +44,6 @@ class ProgressListener:
 
     on_step: Callable[[TrainProgress], None] = lambda _: None
     on_preparation: Callable[[Progress], None] = lambda _: None
-
-
-@dataclass(frozen=True)
-class RunLength:
-    """Length of a run in steps and epochs."""
-
-    batch_size: int
-    steps_per_epoch: int
-    epochs: int
-    """Number of epochs of all stages."""
-
-    @property
-    def steps(self) -> int:
-        """Number of steps of all epochs."""
-        return self.steps_per_epoch * self.epochs
-
-    def count_epochs(self, step: int) -> int:
-        """Return the number of complete epochs after a number of steps."""
-        return step // self.steps_per_epoch
 
 
 class RunLogger:

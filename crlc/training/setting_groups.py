@@ -195,6 +195,10 @@ class DataSettings(Validated):
     batch_size: int = number(256, 2, 1_000_000)
     """Images per step; at most the number of images. Paper: 512."""
 
+    clusterable_fraction: float = number(0.0, 0.0, 1.0)
+    """Fraction of a batch that L_cluster is computed for, if the dataset has a split `unlabelled`, which trains the
+    RL-head only; 0 for the fraction of such images in the dataset. Paper: not stated; the preset of STL10 has 0.5."""
+
     labelled_batch_size: int = number(64, 1, 1_000_000, json_name="labelled_batch")
     """Labelled images per step of CRLC-semi, repeated when there are fewer. Paper: 64."""
 

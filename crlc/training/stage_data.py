@@ -136,7 +136,7 @@ class StageData:
         world = self._compute.world
         if isinstance(self.inputs, FeatureInputs):
             if world.is_rank_zero:
-                find_neighbours(self.inputs.vectors, count, file, report)
+                find_neighbours(self.inputs.vectors, count, file, report, self.images.list_clusterable())
             return
         temporary = self._folder.create_result_folder(step, make=world.is_rank_zero)
         world.wait_for_all()
@@ -144,7 +144,7 @@ class StageData:
             self._built.network, self.inputs, self.images.ids, subhead=0, folder=temporary, world=world
         )
         if world.is_rank_zero:
-            find_neighbours(assignments.z, count, file, report)
+            find_neighbours(assignments.z, count, file, report, self.images.list_clusterable())
             shutil.rmtree(temporary, ignore_errors=True)
 
     def delete_training_files(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,9 +18,8 @@ from crlc.training.metric_names import CLUSTER_INFORMATION_METRICS, FEATURE_METR
 from crlc.training.mixed_precision import MixedPrecision
 from crlc.training.optimizer import compute_learning_rate, make_optimizer
 from crlc.training.randomness import make_generator
-from crlc.training.run_logger import RunLength
+from crlc.training.run_length import StagePosition
 from crlc.training.stage_data import StageData
-from crlc.training.stages import StagePosition
 from crlc.training.steps import StepOutcome, compute_memory_bank_objective, compute_simclr_objective
 from crlc.training.subhead_selection import select_subhead
 
@@ -34,7 +32,7 @@ class StageRunner:
         position: StagePosition,
         network: CrlcNetwork,
         data: StageData,
-        length: RunLength,
+        batch_size: int,
         compute: ComputeContext,
         precision: MixedPrecision,
         labels: LabelTargets | None = None,
@@ -45,7 +43,7 @@ class StageRunner:
             position: the stage and its steps.
             network: the network of the run, on its device.
             data: inputs and neighbours of the stage.
-            length: batch size, and number of steps and epochs of the run.
+            batch_size: number of images per step, summed over all processes.
             compute: device, processes and precision of the weights.
             precision: autocast and gradient scaler of the run.
             labels: labelled images, for CRLC-semi.
@@ -55,12 +53,12 @@ class StageRunner:
         self._has_pseudo_labels = labels is not None and labels.probabilities is not None
         self.learning_rate = 0.0
         self._network, self._images, self._inputs, self._labels = network, data.images, data.inputs, labels
-        self._length, self._compute, self._precision = length, compute, precision
+        self._compute, self._precision = compute, precision
         self._batches = BatchBuilder(
             data.inputs,
             data.images,
-            self.settings,
-            length.batch_size,
+            self.stage,
+            batch_size,
             neighbours=data.neighbours,
             labels=labels,
             world=compute.world,
@@ -74,15 +72,15 @@ class StageRunner:
 
     def compute_objective(self, step: int) -> StepOutcome:
         """Set the learning rate of a step, and compute the loss of its batch."""
-        epoch, index = divmod(step, self._length.steps_per_epoch)
+        stage_step, steps_per_epoch = step - self.position.first_step, self.position.steps_per_epoch
+        epoch, index = divmod(stage_step, steps_per_epoch)
         if index == 0:
             self._totals = self._create_totals()
         self._network.train()
-        stage_step = step - self.position.first_step
-        self.learning_rate = compute_learning_rate(self.settings, stage_step, self._length.steps_per_epoch)
+        self.learning_rate = compute_learning_rate(self.settings, stage_step, steps_per_epoch)
         for group in self._optimizer.param_groups:
             group["lr"] = self.learning_rate
-        batch = self._batches.build(step, epoch, index)
+        batch = self._batches.build(step, self.position.first_epoch + epoch, index)
         with self._precision.autocast:
             if self._bank is None:
                 return compute_simclr_objective(self._model, batch, self.settings, self._compute.world)
@@ -136,7 +134,8 @@ class StageRunner:
             and self._labels is None
             and selected < balanced
         ):
-            distil_consensus(self._network.c_head, self._inputs, selected, balanced, self.settings.run.seed)
+            positions = self._images.list_clusterable()
+            distil_consensus(self._network.c_head, self._inputs, positions, selected, balanced, self.settings.run.seed)
 
     def compute_epoch_metrics(self, subhead: int) -> dict[str, Any]:
         """Return the metrics of the epoch; those that the stage does not compute are `None`, not 0."""
@@ -172,9 +171,8 @@ class StageRunner:
     def _create_bank(self) -> MemoryBank | None:
         if self.settings.pairing.implementation != "memory-bank":
             return None
-        clusterable = None
-        if self._images.clusterable is not None:
-            clusterable = torch.from_numpy(np.flatnonzero(self._images.clusterable))
+        has_others = self._images.clusterable is not None
+        clusterable = torch.from_numpy(self._images.list_clusterable()) if has_others else None
         bank = MemoryBank(
             len(self._images),
             self.settings.model.clusters,

@@ -1,8 +1,7 @@
-"""Stages of a run, with the settings, inputs and steps of each."""
+"""Stages of a run, with the settings and inputs of each. Their steps are in `run_length`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from crlc.training.settings import NEIGHBOURS, VIEWS, TrainSettings
@@ -24,22 +23,18 @@ class Stage:
     trains_c_head: bool = True
 
     @property
+    def trains_clusterable_only(self) -> bool:
+        """Whether the stage trains only on images that L_cluster is computed for.
+
+        It does with pairs of neighbours, which are sought among these images, and without L_FC, which alone has a use
+        for the others.
+        """
+        return self.settings.pairing.pairs == NEIGHBOURS or not self.settings.feature_loss.feature_weight
+
+    @property
     def uses_pseudo_labels(self) -> bool:
         """Whether the loss has a term for pseudo-labels, where there are labels."""
         return self.uses_frozen_features and self.settings.clustering_loss.pseudo_label_weight > 0
-
-
-@dataclass(frozen=True)
-class StagePosition:
-    """A stage and its steps in the run."""
-
-    stage: Stage
-    number: int
-    """Index of the stage in the run, from 0."""
-
-    first_step: int
-    end_step: int
-    """Index of the first step after the stage."""
 
 
 def plan_stages(settings: TrainSettings) -> tuple[Stage, ...]:
@@ -51,23 +46,6 @@ def plan_stages(settings: TrainSettings) -> tuple[Stage, ...]:
     if settings.stages.finetune_epochs:
         stages.append(Stage("fine-tuning", _configure_fine_tuning(settings)))
     return tuple(stages)
-
-
-def locate_stage(stages: Sequence[Stage], step: int, steps_per_epoch: int) -> StagePosition:
-    """Return the stage that a step belongs to; the end of the run belongs to its last stage.
-
-    Args:
-        stages: all stages of the run.
-        step: index of the step in the run, from 0.
-        steps_per_epoch: number of steps in an epoch.
-    """
-    first_step = 0
-    for number, stage in enumerate(stages):
-        end_step = first_step + stage.settings.stages.epochs * steps_per_epoch
-        if step < end_step or number == len(stages) - 1:
-            return StagePosition(stage, number, first_step, end_step)
-        first_step = end_step
-    raise AssertionError("a run has at least one stage")
 
 
 def _configure_representation(settings: TrainSettings) -> TrainSettings:
@@ -83,6 +61,7 @@ def _configure_representation(settings: TrainSettings) -> TrainSettings:
         schedule="cosine",
         feature_weight=1.0,
         clustering_weight=0.0,
+        clusterable_fraction=0.0,
     )
 
 

@@ -100,8 +100,12 @@ def weight_subheads(network: nn.Module, inputs: Inputs, neighbours: NDArray[Any]
 def _assign_sample(
     network: nn.Module, inputs: Inputs, neighbours: NDArray[Any]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the clusters of evenly spaced images, (n, S), and of their neighbours, (n, K, S)."""
-    sample = np.linspace(0, len(inputs) - 1, min(_SAMPLED_IMAGES, len(inputs))).astype(np.int64)
+    """Return the clusters of evenly spaced images, (n, S), and of their neighbours, (n, K, S).
+
+    Images that have only themselves as neighbours (see `find_neighbours`) are left out: they train the RL-head only.
+    """
+    anchors = np.flatnonzero(np.asarray(neighbours[:, 0]) != np.arange(len(inputs)))
+    sample = anchors[np.linspace(0, len(anchors) - 1, min(_SAMPLED_IMAGES, len(anchors))).astype(np.int64)]
     near = np.asarray(neighbours[sample, :_NEIGHBOURS_PER_IMAGE], np.int64)
     needed = np.unique(np.concatenate([sample, near.ravel()]))
     clusters = assign_images(network, inputs, np.arange(len(inputs)), 0, positions=needed).by_subhead

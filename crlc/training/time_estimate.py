@@ -6,7 +6,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from crlc.training.feature_cache import count_missing_features
 from crlc.training.feature_engine import create_engine, measure_seconds_per_image
 from crlc.training.images import TrainingImages, select_positions
 from crlc.training.network_builder import BuiltNetwork, build_network
+from crlc.training.run_length import count_trained_images
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import Stage, plan_stages
 from crlc.training.trainer import MAX_EVALUATED_IMAGES, Trainer
@@ -43,8 +43,9 @@ def _estimate_stage_seconds(images: TrainingImages, stage: Stage, device: torch.
     It is timed on a few images, because the duration of a step does not depend on the number of images.
     """
     settings = stage.settings.replace(pretrain_epochs=0, finetune_epochs=0, frozen=stage.uses_frozen_features)
-    usable = np.arange(len(images)) if images.clusterable is None else np.flatnonzero(images.clusterable)
-    few = select_positions(images, usable[: max(settings.data.batch_size, 2 * settings.model.clusters)])
+    few = select_positions(
+        images, images.list_clusterable()[: max(settings.data.batch_size, 2 * settings.model.clusters)]
+    )
     trial_settings = settings.replace(epochs=_NEVER, evaluations=1, log_steps=_NEVER)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = RunFolder(Path(temporary, "trial"))
@@ -58,7 +59,7 @@ def _estimate_stage_seconds(images: TrainingImages, stage: Stage, device: torch.
             trial.train_step()
         _synchronize(device)
         per_step = (time.perf_counter() - started) / _TIMED_STEPS
-    steps = max(1, len(images) // trial.length.batch_size)
+    steps = max(1, count_trained_images(stage, images) // trial.length.batch_size)
     evaluated = min(1.0, MAX_EVALUATED_IMAGES / len(images))
     passes = min(settings.run.evaluations, settings.stages.epochs) * evaluated + 1
     return per_step * steps * (settings.stages.epochs + _FORWARD_COST_RATIO * passes)

@@ -28,11 +28,12 @@ from crlc.training.images import TrainingImages, require_enough_images
 from crlc.training.metric_names import FINAL_EPOCH_METRICS, ORACLE_ACC, ORACLE_ACC_ANY_EPOCH
 from crlc.training.mixed_precision import MixedPrecision
 from crlc.training.network_builder import build_network, count_components
-from crlc.training.run_logger import ProgressListener, RunLength, RunLogger
+from crlc.training.run_length import StagePosition, count_batch_images, plan_length
+from crlc.training.run_logger import ProgressListener, RunLogger
 from crlc.training.settings import TrainSettings
 from crlc.training.stage_data import StageData
 from crlc.training.stage_runner import StageRunner
-from crlc.training.stages import StagePosition, locate_stage, plan_stages
+from crlc.training.stages import plan_stages
 
 MAX_EVALUATED_IMAGES = 10_000
 """Maximum number of images in an evaluation during training; the final one uses all images."""
@@ -97,7 +98,7 @@ class Trainer:
         self._compute, self._labels = compute, optional.labels
         self._stop_requested = False
         self.stages = plan_stages(settings)
-        self.length = self._plan_length()
+        self.length = plan_length(self.stages, images, settings, compute.world.size)
         self.logger = RunLogger(folder, self.length, compute, listener or ProgressListener())
         self._precision = MixedPrecision(compute.device)
         checkpoint = folder.checkpoint_file
@@ -170,28 +171,15 @@ class Trainer:
         self.step += 1
         if self.step % self.settings.run.log_steps == 0:
             self.logger.log_step(self.step, runner.learning_rate, outcome)
-        if self.step % self.length.steps_per_epoch == 0:
+        if self.length.is_epoch_end(self.step):
             self._end_epoch(runner)
         self.logger.seconds += time.monotonic() - started  # including evaluations
 
     # ---- stages and epochs
 
-    def _plan_length(self) -> RunLength:
-        """Return the length of the run; batches are a multiple of the number of processes."""
-        processes, available = self.world.size, self._count_batch_images()
-        batch_size = max(processes, min(self.settings.data.batch_size, available) // processes * processes)
-        epochs = sum(stage.settings.stages.epochs for stage in self.stages)
-        return RunLength(batch_size, max(1, len(self.images) // batch_size), epochs)
-
-    def _count_batch_images(self) -> int:
-        """Return the largest possible number of images in a batch."""
-        if self.settings.pairing.implementation == "memory-bank":
-            return -(-len(self.images) // 2)  # the negatives are rows of images outside the batch
-        return len(self.images)
-
     def _enter_stage(self) -> StageRunner:
         """Return the runner of the stage that the current step belongs to; prepare the stage if it is new."""
-        position = locate_stage(self.stages, self.step, self.length.steps_per_epoch)
+        position = self.length.locate_stage(self.stages, self.step)
         if self._runner is not None and self._runner.position.number == position.number:
             return self._runner
         self._runner = self._prepare_stage(position)
@@ -209,7 +197,9 @@ class Trainer:
         labels = self._labels
         if labels is not None and stage.uses_pseudo_labels:
             labels = self._data.add_pseudo_labels(labels)
-        runner = StageRunner(position, self.network, self._data, self.length, self._compute, self._precision, labels)
+        runner = StageRunner(
+            position, self.network, self._data, self.length.batch_size, self._compute, self._precision, labels
+        )
         if restored is not None and restored.stage == position.number:
             runner.load_state(restored.optimizer, restored.bank, restored.totals)
         self._restored = None
@@ -226,7 +216,7 @@ class Trainer:
         metrics = {} if purity is None else {"neighbour_purity": purity}
         warnings = []
         if number == 0:
-            available = self._count_batch_images()
+            available = count_batch_images(self.stages, self.images, self.settings)
             warnings = find_batch_warnings(self.settings.data.batch_size, len(self.images), available)
         self.logger.log_record("stage", self.step, **metrics, warnings=[warning.to_json() for warning in warnings])
 
@@ -282,7 +272,7 @@ class Trainer:
     def _require_finite(self, loss: Tensor) -> None:
         # On a GPU, reading the loss waits for the step to finish, so it is read only at logged steps.
         step = self.step + 1
-        is_logged = step % self.settings.run.log_steps == 0 or step % self.length.steps_per_epoch == 0
+        is_logged = step % self.settings.run.log_steps == 0 or self.length.is_epoch_end(step)
         if (self.device.type == "cpu" or is_logged) and not math.isfinite(float(loss.detach())):
             raise self._fail(f"the loss is not finite at step {self.step}", _DIVERGENCE_ADVICE)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from crlc.data.augmentation import RECIPES
@@ -12,26 +14,40 @@ from crlc.training.batches import BatchBuilder, LabelTargets
 from crlc.training.images import TrainingImages
 from crlc.training.inputs import ImageInputs
 from crlc.training.settings import TrainSettings
+from crlc.training.stages import Stage
 
 CLUSTERABLE = np.array([True, False, False, True, False, True, False, False, False, False])
 
 
-def draw_epoch_positions(feature_weight: float) -> list[int]:
-    """Return the positions in an epoch of two batches of 5, with ten images, of which three are clusterable."""
+def draw_epoch_positions(steps: int = 2, **changes: Any) -> list[list[int]]:
+    """Return the positions in the batches of 5 of an epoch, with ten images, of which three are clusterable."""
     images = replace(TrainingImages.from_array(np.zeros((10, 8, 8, 3), np.uint8)), clusterable=CLUSTERABLE)
-    settings = TrainSettings().replace(clusters=2, batch_size=5, image_size=8, feature_weight=feature_weight)
-    builder = BatchBuilder(ImageInputs(images, RECIPES["none"], torch.device("cpu")), images, settings, 5)
-    return [position for step in range(2) for position in builder.build(step, 0, step).positions.tolist()]
+    stage = Stage("training", TrainSettings().replace(clusters=2, image_size=8, **changes))
+    inputs = ImageInputs(images, RECIPES["none"], torch.device("cpu"))
+    builder = BatchBuilder(inputs, images, stage, 5 if steps > 1 else 3)
+    return [builder.build(step, 0, step).positions.tolist() for step in range(steps)]
 
 
 def test_batch_builder_draws_every_image_once_per_epoch_with_l_fc():
-    assert sorted(draw_epoch_positions(1.0)) == list(range(10))
+    assert sorted(position for batch in draw_epoch_positions() for position in batch) == list(range(10))
 
 
-def test_batch_builder_repeats_clusterable_images_without_l_fc():
-    positions = draw_epoch_positions(0.0)
-    assert len(positions) == 10
-    assert sorted(positions[:3]) == sorted(positions[3:6]) == sorted(positions[6:9]) == [0, 3, 5]
+@pytest.mark.parametrize(
+    "changes", [{"feature_weight": 0.0}, {"method": "two-stage", "pairs": "neighbours"}], ids=["no L_FC", "neighbours"]
+)
+def test_batch_builder_draws_clusterable_images_once_per_epoch_where_the_others_have_no_use(changes: dict[str, Any]):
+    (batch,) = draw_epoch_positions(1, **changes)
+    assert sorted(batch) == [0, 3, 5]
+
+
+def test_batch_builder_fills_a_fraction_of_every_batch_with_clusterable_images():
+    batches = draw_epoch_positions(clusterable_fraction=0.4)
+    clusterable = [[position for position in batch if CLUSTERABLE[position]] for batch in batches]
+    assert [len(own) for own in clusterable] == [2, 2]
+    drawn = [position for own in clusterable for position in own]
+    assert set(drawn) == {0, 3, 5}  # each of the three once before one is repeated
+    others = [position for batch in batches for position in batch if not CLUSTERABLE[position]]
+    assert len(set(others)) == 6
 
 
 def test_batch_builder_draws_every_label_equally_often():
@@ -40,7 +56,7 @@ def test_batch_builder_draws_every_label_equally_often():
     inputs = ImageInputs(images, RECIPES["none"], torch.device("cpu"))
     settings = TrainSettings().replace(image_size=8, labelled_batch_size=9)
     labels = LabelTargets(np.array([3, 5, 7]), np.array([0, 1, 2]))
-    batch = BatchBuilder(inputs, images, settings, 5, labels=labels).build(step=0, epoch=0, index=0)
+    batch = BatchBuilder(inputs, images, Stage("training", settings), 5, labels=labels).build(step=0, epoch=0, index=0)
     assert batch.labelled is not None
     assert batch.targets is not None
     assert torch.bincount(batch.targets).tolist() == [3, 3, 3]

@@ -44,7 +44,7 @@ def test_selected_subhead_learns_the_mean_and_the_others_stay():
     inputs = make_inputs()
     rows = inputs.read(np.arange(len(inputs)))
     confidence, clusters = head(rows).softmax(dim=2).max(dim=2)
-    distil_consensus(head, inputs, selected=0, members=3, seed=0)
+    distil_consensus(head, inputs, np.arange(len(inputs)), selected=0, members=3, seed=0)
     after = head(rows).softmax(dim=2).detach()
     assert torch.equal(after[0].argmax(dim=1), clusters[0])
     assert after[0].max(dim=1).values.mean() > confidence[0].mean() + 0.15  # the others are confident
@@ -56,5 +56,5 @@ def test_selected_subhead_learns_the_mean_and_the_others_stay():
 def test_distillation_is_reproducible():
     heads = [make_head([[[1.0, -1.0], [0.5, 0.2]], [[0.1, 1.0], [1.0, 0.0]]]) for _ in range(2)]
     for head in heads:
-        distil_consensus(head, make_inputs(), selected=1, members=2, seed=3)
+        distil_consensus(head, make_inputs(), np.arange(len(make_inputs())), selected=1, members=2, seed=3)
     assert torch.equal(heads[0].second_weight, heads[1].second_weight)

@@ -24,6 +24,15 @@ def test_neighbour_purity_is_none_without_classes():
     assert compute_neighbour_purity(NEIGHBOURS, None) is None
 
 
+def test_find_neighbours_seeks_only_among_the_images_that_l_cluster_is_for(tmp_path: Path):
+    angles = np.array([0.0, 0.01, 0.3, 0.31, 1.0])
+    features = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    found = find_neighbours(features, 50, tmp_path / "neighbours.npy", among=np.array([0, 2, 4]))
+    assert found.tolist() == [[2, 4], [1, 1], [0, 4], [3, 3], [2, 0]]  # 1 and 3 have only themselves
+    classes = np.array([0, 0, 0, 1, 1])
+    assert compute_neighbour_purity(found, classes) == pytest.approx(2 / 6)
+
+
 def test_find_neighbours_writes_the_nearest_by_cosine_similarity(tmp_path: Path):
     angles = np.array([0.0, 0.1, 0.3, 2.0])
     features = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32) * [[1], [5], [2], [3]]

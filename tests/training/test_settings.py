@@ -119,6 +119,7 @@ def test_settings_help_names_all_choices():
 
 
 NEWER_SETTINGS = {
+    "clusterable_fraction": 0.0,
     "consensus": False,
     "engine": "auto",
     "finetune_feature_weight": None,

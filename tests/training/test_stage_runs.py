@@ -46,6 +46,34 @@ def test_two_stage_run_finds_the_classes(tmp_path: Path):
     assert trainer.logger.latest_metrics["acc"] > 0.9
 
 
+def test_unlabelled_images_train_the_rl_head_only_in_two_stages(tmp_path: Path):
+    images = make_shape_images()
+    clusterable = np.arange(96) % 3 == 0
+    trainer = create_trainer(tmp_path, TWO_STAGE.replace(batch_size=16), replace(images, clusterable=clusterable))
+    # After the first stage, the pixels of the unlabelled images are replaced by noise, which must not affect the C-head.
+    while trainer.step < 18:
+        trainer.train_step()
+    before = trainer.network.export_learned_state()
+    noise = np.random.default_rng(1).integers(0, 256, (96, 16, 16, 3), dtype=np.uint8)
+
+    def read_with_noise(ids: np.ndarray) -> np.ndarray:
+        return np.where(clusterable[ids - 1][:, None, None, None], images.read(ids), noise[ids - 1])
+
+    outcomes = []
+    for name, read in (("images", images.read), ("noise", read_with_noise)):
+        trainer = create_trainer(
+            tmp_path / name,
+            TWO_STAGE.replace(batch_size=16),
+            replace(images, clusterable=clusterable, read=read),
+        )
+        trainer.step = 18
+        trainer.network.load_learned_state(before)
+        trainer.run()
+        assert trainer.length.steps == 18 + 6  # 96 / 16 steps in each of three epochs, then 32 / 16
+        outcomes.append(trainer.network.c_head.state_dict())
+    assert all((value == outcomes[1][name]).all() for name, value in outcomes[0].items())
+
+
 def test_representation_stage_does_not_change_the_c_head(tmp_path: Path):
     settings = TWO_STAGE.replace(weight_decay=0.5, pretrain_optimizer="sgd", pretrain_learning_rate=0.1)
     trainer = create_trainer(tmp_path, settings)
