@@ -50,7 +50,7 @@ def test_unlabelled_images_train_the_rl_head_only_in_two_stages(tmp_path: Path):
     images = make_shape_images()
     clusterable = np.arange(96) % 3 == 0
     trainer = create_trainer(tmp_path, TWO_STAGE.replace(batch_size=16), replace(images, clusterable=clusterable))
-    # After the first stage, the pixels of the unlabelled images are replaced by noise, which must not affect the C-head.
+    # After the first stage, noise replaces the pixels of the unlabelled images. It must not affect the C-head.
     while trainer.step < 18:
         trainer.train_step()
     before = trainer.network.export_learned_state()

@@ -66,9 +66,9 @@ def test_select_by_neighbours_requires_a_margin_of_unbalanced_subheads(columns: 
 
 
 def test_select_by_neighbours_leaves_out_images_with_only_themselves_as_neighbours():
-    # With sixty more images, which agree with themselves, the first column would have the most information.
-    table = np.concatenate([TABLE[:, :2], np.array([[0, 0], [1, 0]] * 30, np.float32)])
-    alone = np.repeat(np.arange(8, 68)[:, None], NEIGHBOURS.shape[1], axis=1)
+    # With 600 more images, which agree with themselves, the first column would have the most information.
+    table = np.concatenate([TABLE[:, :2], np.array([[0, 0], [1, 0]] * 300, np.float32)])
+    alone = np.repeat(np.arange(8, 608)[:, None], NEIGHBOURS.shape[1], axis=1)
     inputs = FeatureInputs(table, 0.0, torch.device("cpu"))
     assert select_by_neighbours(TableNetwork(), inputs, np.concatenate([NEIGHBOURS, alone])) == 1
 
