@@ -10,6 +10,11 @@ _ONE_DECIMAL_BELOW = 9.95
 """Numbers below this are shown with one decimal; from here on they would be rounded to `10.0`."""
 
 _MINUTE, _HOUR = 60, 3600
+_COARSE_SECONDS = 5
+_HALVES_BELOW = 10
+_CLOSE_RATIO = 1.4
+"""Ends of a range that differ by less than this factor are shown as one value."""
+
 _BYTE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -23,6 +28,27 @@ def format_duration(seconds: float) -> str:
     if whole < _HOUR:
         return f"{whole // _MINUTE} min {whole % _MINUTE} s"
     return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+def format_duration_range(low: float, high: float) -> str:
+    """Return a range of durations in coarse steps: `2 to 5 min`, `40 s to 2 min`; one value if both ends are close."""
+    if high <= _CLOSE_RATIO * low or high < _ONE_DECIMAL_BELOW:
+        return _format_coarse((low * high) ** 0.5)
+    first, last = _format_coarse(low), _format_coarse(high)
+    number, unit = first.split(" ")
+    return last if first == last else f"{number if last.endswith(f' {unit}') else first} to {last}"
+
+
+def _format_coarse(seconds: float) -> str:
+    """Return a duration rounded to what an estimate can promise: 5 s below a minute, half a minute or more above."""
+    if seconds < _ONE_DECIMAL_BELOW:
+        return format_duration(seconds)
+    rounded = _COARSE_SECONDS * round(seconds / _COARSE_SECONDS)
+    if rounded < _MINUTE:
+        return f"{rounded} s"
+    unit, name = (_MINUTE, "min") if seconds < _HOUR else (_HOUR, "h")
+    count = seconds / unit
+    return f"{round(2 * count) / 2 if count < _HALVES_BELOW else round(count):g} {name}"
 
 
 def format_bytes(count: float) -> str:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from crlc.formatting import format_bytes, format_count, format_duration, format_list, format_progress
+from crlc.formatting import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_duration_range,
+    format_list,
+    format_progress,
+)
 from crlc.progress import Progress
 
 
@@ -13,6 +20,23 @@ from crlc.progress import Progress
 )
 def test_format_duration_uses_at_most_two_units(seconds: float, text: str):
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (2.0, 3.5, "2.6 s"),  # the geometric mean; seconds need no range
+        (40, 50, "45 s"),  # ends that are close are one value
+        (58.9, 61, "1 min"),
+        (20, 40, "20 to 40 s"),
+        (40, 130, "40 s to 2 min"),
+        (100, 290, "1.5 to 5 min"),
+        (700, 1400, "12 to 23 min"),
+        (1800, 9000, "30 min to 2.5 h"),
+    ],
+)
+def test_format_duration_range_is_coarse(low: float, high: float, text: str):
+    assert format_duration_range(low, high) == text
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def suggest_cluster_count(
     trees = []
     for offset in range(_SEEDS):
         small_cluster = _divide(sample, pieces, seed + offset)
-        trees.append(_merge_stepwise(_compute_joint(small_cluster, neighbours, pieces), small_cluster))
+        trees.append(_merge_stepwise(compute_neighbour_joint(small_cluster, neighbours, pieces), small_cluster))
         stage.advance()
     stage.finish()
     last = min(max_clusters + 2, pieces - 1)  # a step is visible only if there are values after it
@@ -160,17 +160,23 @@ def _divide(features: NDArray[np.float32], pieces: int, seed: int) -> NDArray[np
     return found
 
 
-def _compute_joint(piece: NDArray[np.int64], neighbours: NDArray[Any], pieces: int) -> DoubleArray:
-    """Return the joint distribution of the small clusters of images and neighbours, (pieces, pieces), symmetric."""
-    pairs = np.repeat(piece, neighbours.shape[1]) * pieces + piece[neighbours].ravel()
-    counts = np.bincount(pairs, minlength=pieces * pieces).reshape(pieces, pieces).astype(np.float64)
+def compute_neighbour_joint(cluster: NDArray[np.int64], neighbours: NDArray[Any], clusters: int) -> DoubleArray:
+    """Return the joint distribution of the clusters of images and of their neighbours, (C, C), symmetric.
+
+    Args:
+        cluster: cluster of each image, (N,).
+        neighbours: positions of the neighbours of each image, (N, k).
+        clusters: number of clusters C.
+    """
+    pairs = np.repeat(cluster, neighbours.shape[1]) * clusters + cluster[neighbours].ravel()
+    counts = np.bincount(pairs, minlength=clusters * clusters).reshape(clusters, clusters).astype(np.float64)
     joint: DoubleArray = (counts + counts.T) / (2 * counts.sum())
     return joint
 
 
 def _merge_stepwise(joint: DoubleArray, small_cluster: NDArray[np.int64]) -> _MergeTree:
     """Merge the pair of clusters with the lowest cost until one cluster is left."""
-    information = [_compute_information(joint)]
+    information = [compute_information(joint)]
     cluster = np.arange(len(joint))
     cluster_of = {len(joint): cluster}
     while len(joint) > 1:
@@ -180,7 +186,7 @@ def _merge_stepwise(joint: DoubleArray, small_cluster: NDArray[np.int64]) -> _Me
         cluster = np.where(cluster == second, first, cluster)
         cluster = np.where(cluster > second, cluster - 1, cluster)
         cluster_of[len(joint)] = cluster
-        information.append(_compute_information(joint))
+        information.append(compute_information(joint))
     return _MergeTree(small_cluster, np.array(information[::-1]), cluster_of)
 
 
@@ -229,7 +235,8 @@ def _find_highest(fractions: DoubleArray, agreement: DoubleArray, suggestion: in
     return suggestion + (int(implausible[0]) if len(implausible) else len(fractions) - at)
 
 
-def _compute_information(joint: DoubleArray) -> float:
+def compute_information(joint: DoubleArray) -> float:
+    """Return the mutual information of a symmetric joint distribution, in nats."""
     marginal = joint.sum(axis=1)
     return float(_x_log_x(joint).sum() - 2 * _x_log_x(marginal).sum())
 

@@ -14,7 +14,7 @@ from crlc.cli.output import Output
 from crlc.cli.runs import format_metrics
 from crlc.errors import UsageError
 from crlc.files import write_json
-from crlc.formatting import format_count, format_duration
+from crlc.formatting import format_count, format_duration, format_duration_range
 from crlc.training.settings import AUGMENTATIONS, CRITIC_NAMES, IMPLEMENTATIONS
 from crlc.workspace import Workspace
 
@@ -118,7 +118,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_train(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Train a new run, or estimate its duration."""
-    from crlc.services.train import STOP_SIGNALS, estimate_run, prepare_run, start_run
+    from crlc.services.train import STOP_SIGNALS, estimate_runs, prepare_run, start_run
     from crlc.training.device import choose_device
     from crlc.training.distributed import ComputeContext, join_processes
 
@@ -129,10 +129,10 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
     events = _build_events(output, options.announce)
     with join_processes(device.type) as world:
         compute = ComputeContext(device, world)
-        prepared = prepare_run(workspace, request, compute, events)
         if options.dry_run:
-            _print_estimate(estimate_run(prepared, device), device.type, output)
+            _print_estimates(estimate_runs(workspace, request, compute, events), device.type, output)
             return 0
+        prepared = prepare_run(workspace, request, compute, events)
         result = start_run(workspace, prepared, compute, events, stop_signals=STOP_SIGNALS)
         if world.is_rank_zero:
             _print_result(result, output)
@@ -246,22 +246,27 @@ def _print_note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def _print_estimate(estimate: RunEstimate, device: str, output: Output) -> None:
-    settings = estimate.settings
-    epochs = format_count(settings.stages.total_epochs, "epoch")
+def _print_estimates(estimates: dict[str, RunEstimate], device: str, output: Output) -> None:
+    """Print the estimate of the requested preset, which is the first, and the times of the others."""
     content = {
-        "seconds": round(estimate.seconds, 1),
-        "method_reason": estimate.reason,
-        "settings": settings.to_json(),
+        preset: {
+            "seconds": round(estimate.time.expected, 1),
+            "low": round(estimate.time.low, 1),
+            "high": round(estimate.time.high, 1),
+            "method_reason": estimate.reason,
+            "settings": estimate.settings.to_json(),
+        }
+        for preset, estimate in estimates.items()
     }
-    output.print_result(
-        content,
-        [
-            f"Method: {settings.stages.method}: {estimate.reason}.",
-            f"{epochs} of {format_count(estimate.images, 'image')} on {device}: "
-            f"about {format_duration(estimate.seconds)}.",
-        ],
-    )
+    (chosen, estimate), *others = estimates.items()
+    stages, time_range = estimate.settings.stages, estimate.time
+    lines = [
+        f"Method: {stages.method}: {estimate.reason}.",
+        f"{format_count(stages.total_epochs, 'epoch')} of {format_count(estimate.images, 'image')} on {device}: "
+        f"about {format_duration_range(time_range.low, time_range.high)}.",
+    ]
+    lines += [f"{name}: about {format_duration_range(one.time.low, one.time.high)}." for name, one in others]
+    output.print_result({**content[chosen], "presets": content}, lines)
 
 
 def _print_result(result: TrainingResult, output: Output) -> None:

@@ -140,7 +140,7 @@ def suggest_count(
     sample = select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
     if suits_pixels(images):
         return SuggestedCount(
-            suggest_cluster_count(_compute_pixel_vectors(sample), max_clusters=max_clusters, seed=seed, report=report),
+            suggest_cluster_count(compute_pixel_vectors(sample), max_clusters=max_clusters, seed=seed, report=report),
             "pixel values, because the images are small and grey",
         )
     settings = FROZEN_HEADS.replace(image_size=images.size)
@@ -154,7 +154,7 @@ def suggest_count(
     return SuggestedCount(found, "pretrained image features")
 
 
-def _compute_pixel_vectors(images: TrainingImages) -> NDArray[np.float32]:
+def compute_pixel_vectors(images: TrainingImages) -> NDArray[np.float32]:
     """Return grey pixels, centred and of unit length, (N, size²)."""
     pixels = images.read_pixels(np.arange(len(images)))[..., 0].flatten(1).float()
     centred = pixels - pixels.mean(dim=0)

@@ -10,8 +10,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-
 from crlc.annotations.store import read_excluded_ids
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, UsageError
@@ -20,6 +18,7 @@ from crlc.model import CrlcNetwork, build_backbone
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.services.cluster_count import suggest_for_dataset
+from crlc.services.plan_training import TrainingPlanner
 from crlc.services.run_preparation import (
     PreparedRun,
     RunRequest,
@@ -36,7 +35,8 @@ from crlc.training.planning import plan_run
 from crlc.training.presets import DEFAULT_CLUSTERS
 from crlc.training.run_logger import ProgressListener
 from crlc.training.settings import SCRATCH_NAMES, TrainSettings
-from crlc.training.time_estimate import estimate_seconds
+from crlc.training.time_budget import PRESET_SECONDS
+from crlc.training.time_estimate import TimeRange
 from crlc.training.trainer import OptionalInputs, Trainer
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
@@ -64,9 +64,11 @@ class TrainingResult:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """Expected duration of a prepared run on this computer."""
+    """Estimated duration of a prepared run on this computer."""
 
-    seconds: float
+    time: TimeRange
+    """Duration with the features that are not cached yet."""
+
     images: int
     settings: TrainSettings
     reason: str
@@ -74,15 +76,23 @@ class RunEstimate:
 
 
 def prepare_run(
-    workspace: Workspace, request: RunRequest, compute: ComputeContext, events: TrainingEvents = _SILENT
+    workspace: Workspace,
+    request: RunRequest,
+    compute: ComputeContext,
+    events: TrainingEvents = _SILENT,
+    *,
+    planner: TrainingPlanner | None = None,
 ) -> PreparedRun:
     """Turn a request into settings and images. The dataset is imported and images are decoded if necessary.
+
+    The presets quick, balanced and best are planned within their time budgets, from timed steps.
 
     Args:
         workspace: workspace of the dataset and the new run.
         request: options of the new run.
         compute: device and the processes that train together; only rank 0 writes to the workspace.
         events: callbacks, which are called in rank 0 only.
+        planner: plans the run; `None` for a new one.
 
     Raises:
         UsageError: an option is not allowed, or options contradict each other.
@@ -106,7 +116,11 @@ def prepare_run(
     training = request.training
     if clusters is not None:
         training = replace(training, values={**training.values, "clusters": clusters})
-    plan = plan_run(training, images, has_gpu=compute.device.type != "cpu")
+    if world.size == 1:
+        planner = planner or TrainingPlanner(workspace, compute.device)
+        plan = planner.plan(dataset, training, images, split=request.split, report=events.progress)
+    else:  # the clocks of several processes differ, and several GPUs keep the sizes of the preset
+        plan = plan_run(training, images, has_gpu=compute.device.type != "cpu")
     settings = plan.settings
     world.run_on_rank_zero(lambda: store_pixels(workspace, dataset, settings.data.image_size, events.progress).name)
     images = load_images(dataset, settings.data.image_size, split=request.split, cluster_unlabelled=False)
@@ -121,10 +135,38 @@ def prepare_run(
     return PreparedRun(dataset, images, settings, training.preset, plan.reason, extras, metadata, (note,))
 
 
-def estimate_run(prepared: PreparedRun, device: torch.device) -> RunEstimate:
-    """Estimate the duration of a prepared run from a few timed steps. Nothing is written to the workspace."""
-    seconds = estimate_seconds(prepared.images, prepared.settings, device)
-    return RunEstimate(seconds, len(prepared.images), prepared.settings, prepared.reason)
+def estimate_runs(
+    workspace: Workspace, request: RunRequest, compute: ComputeContext, events: TrainingEvents = _SILENT
+) -> dict[str, RunEstimate]:
+    """Estimate the duration of a requested run from a few timed steps and from earlier runs. No run is created.
+
+    Args:
+        workspace: workspace of the dataset; its finished runs count as measurements.
+        request: options of the run.
+        compute: device.
+        events: callbacks for the progress of imports and decoding.
+
+    Returns:
+        The estimate by preset, the requested one first. If that is quick, balanced or best, the other two follow.
+
+    Raises:
+        UsageError: an option is not allowed, or options contradict each other.
+        CrlcError: the dataset does not exist or cannot be imported.
+    """
+    planner = TrainingPlanner(workspace, compute.device)
+    presets = [request.training.preset]
+    if request.training.preset in PRESET_SECONDS and not is_semi(request):
+        presets += [name for name in PRESET_SECONDS if name not in presets]
+    estimates: dict[str, RunEstimate] = {}
+    for preset in presets:
+        training = replace(request.training, preset=preset)
+        prepared = prepare_run(workspace, replace(request, training=training), compute, events, planner=planner)
+        request = replace(request, dataset=prepared.dataset.name)  # imported only once
+        if isinstance(request.clusters, SuggestClusters):
+            request = replace(request, clusters=prepared.settings.model.clusters)
+        time_range = planner.timer.estimate(prepared.images, prepared.settings).total
+        estimates[preset] = RunEstimate(time_range, len(prepared.images), prepared.settings, prepared.reason)
+    return estimates
 
 
 def start_run(

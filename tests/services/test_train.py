@@ -12,7 +12,7 @@ from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.services.run_preparation import RunRequest, SuggestClusters, TrainingEvents
 from crlc.services.run_summary import DAMAGED, summarize_run, summarize_run_or_damage
-from crlc.services.train import estimate_run, prepare_run, resume_run, start_run, stop_run
+from crlc.services.train import estimate_runs, prepare_run, resume_run, start_run, stop_run
 from crlc.training.distributed import ComputeContext
 from crlc.training.planning import TrainRequest
 from crlc.workspace import Workspace
@@ -41,12 +41,15 @@ def test_start_run_trains_and_reports_events(workspace: Workspace, small_set: Pa
         stop_run(workspace, "last")
 
 
-def test_estimate_run_creates_nothing(workspace: Workspace, small_set: Path):
-    prepared = prepare_run(workspace, RunRequest(str(small_set), FAST, clusters=3), CPU)
-    estimate = estimate_run(prepared, CPU.device)
-    assert estimate.seconds > 0
-    assert (estimate.images, estimate.settings.model.clusters) == (200, 3)
+def test_estimate_runs_of_all_presets_are_in_order_and_create_nothing(workspace: Workspace, small_set: Path):
+    request = TrainRequest("balanced", values={"subheads": 2})
+    estimates = estimate_runs(workspace, RunRequest(str(small_set), request, clusters=SuggestClusters(5)), CPU)
+    assert list(estimates) == ["balanced", "quick", "best"]
+    assert 0 < estimates["quick"].time.high < estimates["balanced"].time.high < estimates["best"].time.high
+    assert {(one.images, one.settings.model.clusters) for one in estimates.values()} == {(200, 2)}
     assert RunStore(workspace).list_ids() == []
+    paper = TrainRequest("paper-cifar10", values={"subheads": 1}, assignments=("image_size=16", "backbone=small"))
+    assert list(estimate_runs(workspace, RunRequest("set", paper), CPU)) == ["paper-cifar10"]
 
 
 def test_prepare_run_uses_the_suggested_number_of_clusters(workspace: Workspace, small_set: Path):
