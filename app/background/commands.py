@@ -85,6 +85,7 @@ class CommandRunner:
         self._changed = threading.Condition()
         self._queue: OrderedDict[Command, float] = OrderedDict()
         """Waiting commands, with the time at which each was submitted last."""
+        self._urgent: set[Command] = set()
         self._results: OrderedDict[Command, CommandResult] = OrderedDict()
         self._process: subprocess.Popen[str] | None = None
         self._running: Command | None = None
@@ -96,13 +97,24 @@ class CommandRunner:
         with self._changed:
             return self._results.get(command)
 
-    def submit(self, command: Command) -> CommandResult:
-        """Return the result so far, and queue the command if it was not started yet."""
+    def submit(self, command: Command, *, is_urgent: bool = False) -> CommandResult:
+        """Return the result so far, and queue the command if it was not started yet.
+
+        Args:
+            command: the command.
+            is_urgent: True to run it next. A running command that is not urgent is cancelled; the page that needs its
+                result submits it again.
+        """
         with self._changed:
             result = self._results.get(command)
             if result is not None:
                 return result
             self._queue[command] = time.monotonic()
+            if is_urgent:
+                self._urgent.add(command)
+                self._queue.move_to_end(command, last=False)
+                if self._process is not None and self._running not in self._urgent:
+                    self._process.kill()
             if self._thread is None and not self._is_closing:
                 self._thread = threading.Thread(target=self._run_queue, name=_THREAD_NAME, daemon=True)
                 self._thread.start()

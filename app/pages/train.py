@@ -17,7 +17,6 @@ from app.components.training.estimate import (
     MAX_IMAGES_TO_MEASURE,
     PRESETS,
     build_estimate_command,
-    build_preset_commands,
     read_planned_settings,
     show_cluster_count,
     show_estimate,
@@ -43,8 +42,8 @@ from crlc.workspace import Workspace
 
 _WITHOUT_ORIGINALS = "Training uses the stored images. Only another image size needs the originals."
 _PRESET_HELP = (
-    "Sets how long to train. quick: about a minute for a few thousand images. balanced and best: longer; "
-    "without a GPU, both are equal for photographs."
+    "Sets how long to train at most: quick 2 minutes, balanced 10 minutes, best an hour. Without a GPU, "
+    "photographs take less, and balanced and best are equal for them."
 )
 _METHOD_HELP = (
     "Sets the training method. auto chooses by the images and the device. two-stage uses a pretrained backbone, or "
@@ -129,9 +128,9 @@ def _show_form(
     if problem:
         show_error(problem)
     else:
-        commands = build_preset_commands(workspace, dataset, form)
+        command = build_estimate_command(workspace, dataset, form)
         if summary.readable <= MAX_IMAGES_TO_MEASURE or _show_measure_toggle():
-            show_estimate(commands, images=summary.readable, may_measure=not is_busy)
+            show_estimate(command, form.preset, images=summary.readable, may_measure=not is_busy)
     is_started = show_action_button(
         start_box,
         "Add to queue" if is_busy else "Start training",
@@ -142,8 +141,8 @@ def _show_form(
         help="Trains in the background. Training continues when you close the page.",
     )
     if is_started:
-        for command in build_preset_commands(workspace, dataset, form).values():
-            get_command_runner().cancel(command)  # the training needs the computer now
+        # The training needs the computer now.
+        get_command_runner().cancel(build_estimate_command(workspace, dataset, form))
         _start_training(queue, form)
 
 
@@ -208,7 +207,8 @@ def _show_advanced_settings(
         persist_state=training.PERSISTENCE,
     )  # fmt: skip
     form = TrainForm(form.dataset, form.clusters, preset or form.preset, method, device)
-    base = read_planned_settings(get_command_runner().get_result(build_estimate_command(workspace, dataset, form)))
+    estimate = get_command_runner().get_result(build_estimate_command(workspace, dataset, form))
+    base = read_planned_settings(estimate, form.preset)
     changes: dict[str, Any] = {}
     for row in _SHOWN_SETTINGS:
         for column, name in zip(st.columns(len(row)), row, strict=True):

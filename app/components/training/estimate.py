@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
@@ -13,7 +14,7 @@ from app.figures.curves import plot_cluster_count
 from app.state import training
 from app.view_models.training_form import TrainForm
 from crlc.data.dataset import ImageDataset
-from crlc.formatting import format_count, format_duration, format_progress
+from crlc.formatting import format_count, format_duration_range, format_progress
 from crlc.progress import Progress
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
@@ -27,7 +28,11 @@ _MIN_CURVE_POINTS, _CURVE_MULTIPLE = 18, 2
 
 
 def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> Command:
-    """Return the command that estimates the time of a training run."""
+    """Return the command that estimates the time of a training run; it is the same for quick, balanced and best.
+
+    One command times all three, so that their times are in order, and choosing another needs no new measurement.
+    """
+    form = replace(form, preset=PRESETS[0]) if form.preset in PRESETS else form
     return build_dataset_command(workspace, dataset, "train", *form.to_arguments(), "--dry-run")
 
 
@@ -36,66 +41,62 @@ def build_count_command(workspace: Workspace, dataset: ImageDataset) -> Command:
     return build_dataset_command(workspace, dataset, "count", dataset.name)
 
 
-def read_planned_settings(result: CommandResult | None) -> TrainSettings | None:
+def read_planned_settings(result: CommandResult | None, preset: str) -> TrainSettings | None:
     """Return the settings of a preset for this dataset; `None` until the estimate is available."""
-    return None if result is None or result.content is None else TrainSettings.from_json(result.content["settings"])
+    if result is None or result.content is None:
+        return None
+    return TrainSettings.from_json(result.content["presets"][preset]["settings"])
 
 
-def build_preset_commands(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> dict[str, Command]:
-    """Return the estimate commands of the presets, the current one first, so that their times can be compared."""
-    presets = dict.fromkeys([form.preset, *PRESETS]) if form.preset in PRESETS else (form.preset,)
-    return {preset: build_estimate_command(workspace, dataset, replace(form, preset=preset)) for preset in presets}
-
-
-def show_estimate(commands: Mapping[str, Command], *, images: int, may_measure: bool) -> None:
-    """Show the estimated time of the current preset, which is the first, and of the others.
+def show_estimate(command: Command, preset: str, *, images: int, may_measure: bool) -> None:
+    """Show the estimated time of a preset, and of the other main presets.
 
     Args:
-        commands: the estimate command of each preset.
+        command: the estimate command.
+        preset: the current preset.
         images: the number of images.
-        may_measure: True to measure missing estimates now.
+        may_measure: True to measure a missing estimate now.
     """
-    known = [get_command_runner().get_result(command) for command in commands.values()]
-    pending = sum(result is None or not result.is_finished for result in known)
-    st.fragment(_show_estimate, run_every=_POLL_SECONDS if pending and may_measure else None)(
-        commands, images, may_measure=may_measure, pending=pending
+    known = get_command_runner().get_result(command)
+    is_pending = known is None or not known.is_finished
+    st.fragment(_show_estimate, run_every=_POLL_SECONDS if is_pending and may_measure else None)(
+        command, preset, images, may_measure=may_measure, is_pending=is_pending
     )
 
 
-def _show_estimate(commands: Mapping[str, Command], images: int, *, may_measure: bool, pending: int) -> None:
-    get_result = (
-        get_command_runner().submit
-        if may_measure
-        else lambda command: get_command_runner().get_result(command) or CommandResult()
-    )
-    results = {preset: get_result(command) for preset, command in commands.items()}
-    if sum(not result.is_finished for result in results.values()) < pending:
+def _show_estimate(command: Command, preset: str, images: int, *, may_measure: bool, is_pending: bool) -> None:
+    runner = get_command_runner()
+    result = runner.submit(command) if may_measure else runner.get_result(command) or CommandResult()
+    if is_pending and result.is_finished:
         st.rerun()  # the settings of the preset are also shown elsewhere on the page
-    chosen, *others = results
-    result = results[chosen]
     with st.container(height=62, border=False):
-        settings = read_planned_settings(result)
-        if result.content is not None and settings is not None:
-            times = [f"{one} {format_duration(found['seconds'])}" for one in others if (found := results[one].content)]
-            st.markdown(
-                f"About **{format_duration(result.content['seconds'])}** on this computer"
-                + (f" ({', '.join(times)})" if times else ""),
-                help="Estimated from a few training steps on this computer. Other running programs slow it down.",
-            )
-            show_caption(
-                f"{format_count(settings.stages.total_epochs, 'epoch')} of {format_count(images, 'image')}. "
-                f"Method: {result.content['method_reason']}."
-            )
+        if result.content is not None:
+            _show_times(result.content["presets"], preset, images)
         elif result.is_finished:
             show_caption(f"The time could not be estimated: {result.error}")
             if st.button("Estimate again", type="tertiary", key="estimate-again"):
-                get_command_runner().forget(commands[chosen])
+                runner.forget(command)
                 st.rerun()
         elif may_measure:
             text = "" if result.progress is None else f" {format_progress(result.progress)}"
             show_caption(f"Estimating time…{text}")
         else:
             show_caption("The time is estimated when no training is running.")
+
+
+def _show_times(estimates: Mapping[str, Mapping[str, Any]], preset: str, images: int) -> None:
+    times = {name: format_duration_range(one["low"], one["high"]) for name, one in estimates.items()}
+    others = [f"{name} {times[name]}" for name in PRESETS if name != preset and name in times]
+    st.markdown(
+        f"About **{times[preset]}** on this computer" + (f" ({', '.join(others)})" if others else ""),
+        help="Estimated from a few training steps and from earlier runs. The lower value applies if no other program "
+        "uses the computer.",
+    )
+    epochs = TrainSettings.from_json(estimates[preset]["settings"]).stages.total_epochs
+    show_caption(
+        f"{format_count(epochs, 'epoch')} of {format_count(images, 'image')}. "
+        f"Method: {estimates[preset]['method_reason']}."
+    )
 
 
 def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
@@ -112,7 +113,7 @@ def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
 
 def _wait_for_count(command: Command) -> None:
     """Show the progress of the command; redraw the page when it has finished."""
-    result = get_command_runner().submit(command)
+    result = get_command_runner().submit(command, is_urgent=True)  # the user waits for it, unlike for an estimate
     if result.is_finished:
         st.rerun()
     st.progress(_get_fraction(result.progress), text="Estimating the number of clusters")

@@ -116,3 +116,12 @@ def test_close_kills_the_running_command(runner: CommandRunner, endless: Command
 )
 def test_parse_report_reads_progress_and_errors_only(line: str, report: Progress | str | None):
     assert parse_report(line) == report
+
+
+def test_urgent_command_does_not_wait_for_a_running_one(runner: CommandRunner, endless: Command, tmp_path: Path):
+    wait_for_progress(runner, endless)
+    urgent = Command(tmp_path / "workspace", ("datasets",))
+    runner.submit(urgent, is_urgent=True)
+    assert runner.wait(urgent, WAIT_SECONDS).state == CommandState.DONE
+    assert runner.get_result(endless) is None  # cancelled, and not cached
+    wait_for_progress(runner, endless)  # submitted again, it runs again
