@@ -18,7 +18,7 @@ from crlc.training.feature_cache import count_missing_features
 from crlc.training.feature_engine import create_engine, measure_seconds_per_image
 from crlc.training.images import TrainingImages, select_positions
 from crlc.training.network_builder import BuiltNetwork, build_network
-from crlc.training.run_length import count_trained_images
+from crlc.training.run_length import plan_length
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import Stage, plan_stages
 from crlc.training.trainer import MAX_EVALUATED_IMAGES, Trainer
@@ -154,8 +154,7 @@ def make_step_key(settings: TrainSettings, device: str) -> StepKey:
 
 
 def _count_epoch_steps(images: TrainingImages, stage: Stage) -> int:
-    trained = count_trained_images(stage, images)
-    return max(1, trained // min(stage.settings.data.batch_size, trained))
+    return plan_length((stage,), images, stage.settings).stages[0].steps_per_epoch
 
 
 def _time_step(images: TrainingImages, stage: Stage, device: torch.device) -> TimeRange:
