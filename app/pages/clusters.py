@@ -5,30 +5,30 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
+from streamlit.delta_generator import DeltaGenerator
 
-from app.components.clusters.editing import merge_clusters, move_images, rename_cluster, show_history, split_cluster
+from app.components.clusters.cards import list_cluster_facts, show_cards
+from app.components.clusters.editing import merge_clusters, move_images, rename_cluster, show_history
+from app.components.clusters.splitting import show_split_form, show_split_parts, show_split_preview
 from app.components.clusters.suggestions import show_suggestions
 from app.components.common.current_view import show_current_view
 from app.components.common.metadata_line import Fact, show_facts
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
 from app.components.gallery.image_dialog import show_image_dialog
-from app.components.gallery.tiles import format_thumbnails, show_paged_gallery
+from app.components.gallery.tiles import show_paged_gallery
 from app.components.labelling.bulk_label import show_label_popover
 from app.figures.heatmaps import plot_confusion
 from app.navigation import go_to
-from app.state.exploring import get_explore_state, open_cluster, set_page, toggle_cluster_to_merge
+from app.state.clusters import get_clusters_state, set_previewing, show_parts
+from app.state.exploring import ExploreState, get_explore_state, open_cluster, set_page
 from app.state.widgets import get_widget_value, restore_widget_value, set_widget_value
-from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
+from app.view_models.cluster_view import ClusterView, RunView
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.workspace import Workspace
 
-_CARDS_PER_PAGE = 12
-_CARD_COLUMNS = 3
-_TYPICAL_IMAGES = 6
-_MAX_PARTS = 8
 _MIN_MERGED = 2
 _SORTS = ("number", "size", "least confident", "most overlap")
 
@@ -40,16 +40,15 @@ def render() -> None:
         return
     state = get_explore_state(view.kind, view.name)
     try:
-        ensure_quality(view)
+        waiting = st.empty()  # always created, so that the cards below keep their state
+        with waiting.container():
+            ensure_quality(view)
+        waiting.empty()
         if isinstance(view, RunView):
             show_history(view)
-            state.cluster = state.cluster if state.cluster in view.cluster_numbers else None
-            if state.cluster is not None:
-                _show_cluster(view, state.cluster)
-            else:
-                _show_all_clusters(view)
+            _show_clusters(view, state)
         else:
-            _show_cards(view, _list_clusters(view))
+            show_cards(view, _list_clusters(view))
         drawn = next((method for method in MAP_METHODS if view.load_coordinates(method) is not None), None)
         show_image_dialog(view, drawn, _open_map)
     except CrlcError as error:
@@ -60,25 +59,47 @@ def _open_map() -> None:
     go_to("explore")
 
 
+def _show_clusters(view: RunView, state: ExploreState) -> None:
+    """Show the open cluster, the parts of the last split, or all clusters."""
+    parts = get_clusters_state(view.name).parts
+    if parts and not set(parts) <= set(view.cluster_numbers):  # the split was undone
+        show_parts(())
+        state.cluster, parts = parts[0], ()
+    state.cluster = state.cluster if state.cluster in view.cluster_numbers else None
+    if state.cluster is not None:
+        _show_cluster(view, state.cluster)
+    elif parts:
+        show_split_parts(view, parts)
+    else:
+        _show_all_clusters(view)
+
+
 # ---- all clusters
 
 
 def _show_all_clusters(view: RunView) -> None:
-    cards, suggestions, *more = st.tabs(
-        ["Clusters", "Suggestions", *(["Accuracy against ground truth"] if view.classes is not None else [])]
-    )
-    with cards:
+    titles = ["Clusters", "Suggestions", *(["Accuracy against ground truth"] if view.classes is not None else [])]
+    # Only the open tab is computed: suggestions have many images.
+    cards, suggestions, *more = st.tabs(titles, key="clusters-tab", on_change="rerun")
+    if cards.open:
+        _show_all_cards(view, cards)
+    if suggestions.open:
+        with suggestions:
+            show_suggestions(view)
+    for tab in more:
+        if tab.open:
+            with tab:
+                _show_class_metrics(view)
+
+
+def _show_all_cards(view: RunView, tab: DeltaGenerator) -> None:
+    with tab:
         sorting, merging = st.columns([3, 1], vertical_alignment="center")
         with sorting:
             numbers = _list_clusters(view)
         with merging:
             _show_merge_button(view)
-        _show_cards(view, numbers)
-    with suggestions:
-        show_suggestions(view)
-    for tab in more:
-        with tab:
-            _show_class_metrics(view)
+        show_cards(view, numbers)
 
 
 def _list_clusters(view: ClusterView) -> list[int]:
@@ -124,115 +145,41 @@ def _show_merge_button(view: RunView) -> None:
     )
 
 
-def _show_cards(view: ClusterView, numbers: list[int]) -> None:
-    pages = -(-len(numbers) // _CARDS_PER_PAGE)
-    page = min(get_explore_state().gallery_pages.get("cards", 0), max(0, pages - 1))
-    part = numbers[page * _CARDS_PER_PAGE : (page + 1) * _CARDS_PER_PAGE]
-    for start in range(0, len(part), _CARD_COLUMNS):
-        for column, number in zip(st.columns(_CARD_COLUMNS), part[start : start + _CARD_COLUMNS], strict=False):
-            with column.container(border=True, key=f"card-{number}"):
-                _show_card(view, number)
-    if pages > 1:
-        back, _, on = st.columns([1, 4, 1])
-        back.button(
-            "Previous",
-            key="previous-cards",
-            disabled=page == 0,
-            on_click=set_page,
-            args=("cards", page - 1),
-            width="stretch",
-        )
-        on.button(
-            "Next",
-            key="next-cards",
-            disabled=page == pages - 1,
-            on_click=set_page,
-            args=("cards", page + 1),
-            width="stretch",
-        )
-
-
-def _show_card(view: ClusterView, number: int) -> None:
-    rows = np.flatnonzero(view.clusters == number)
-    show_facts(list_cluster_facts(view, number), view.format_cluster(number), view.get_colour(number))
-    st.html(format_thumbnails(view, view.sort_rows(rows, MOST_TYPICAL)[:_TYPICAL_IMAGES], columns=_CARD_COLUMNS))
-    if not isinstance(view, RunView):
-        return
-    _show_name_field(view, number)
-    tick, button = st.columns(2)
-    # A button: the browser loads checkboxes late, and shows a grey box until then.
-    is_ticked = number in get_explore_state().clusters_to_merge
-    tick.button(
-        "Select",
-        key=f"tick-{number}",
-        icon=f":material/{'check_box' if is_ticked else 'check_box_outline_blank'}:",
-        on_click=toggle_cluster_to_merge,
-        args=(number,),
-        width="stretch",
-        help="Selects the cluster. Merge the selected clusters with the button above.",
-    )
-    button.button("Open cluster", key=f"open-{number}", on_click=open_cluster, args=(number,), width="stretch")
-
-
-def _show_name_field(view: RunView, number: int, label: str | None = None) -> None:
+def _show_name_field(view: RunView, number: int) -> None:
     key = f"name-{view.name}-{number}"
     set_widget_value(key, view.cluster_names.get(number, ""))
     st.text_input(
-        label or f"Name of cluster {number}",
+        "Name",
         key=key,
         placeholder="Name this cluster",
-        label_visibility="visible" if label else "collapsed",
         on_change=lambda: rename_cluster(view, number, get_widget_value(key)),
     )
-
-
-def list_cluster_facts(view: ClusterView, number: int) -> list[Fact]:
-    """Return the metadata of a cluster for one line."""
-    size = int((view.clusters == number).sum())
-    facts = [Fact(format_count(size, "image"), "Images in the cluster.")]
-    if not isinstance(view, RunView) or not size:
-        return facts
-    quality = view.compute_quality().clusters
-    facts += [
-        Fact(
-            f"{quality.confidence[number]:.0%} confidence",
-            "Mean probability that the model gives this cluster for its images.",
-        ),
-        Fact(
-            f"{quality.neighbour_agreement[number]:.0%} neighbour agreement",
-            "Mean fraction of an image's nearest neighbours in the same cluster: an estimate of purity that needs no "
-            "ground-truth classes.",
-        ),
-    ]
-    closest = int(quality.closest[number])
-    if closest >= 0:
-        mixing = f"{quality.closest_mixing[number]:.2f}"
-        facts.append(
-            Fact(
-                f"closest: {view.format_cluster(closest)}",
-                f"The cluster with the largest overlap: {mixing}, from 0 (none) to 1 (as one cluster).",
-            )
-        )
-    return facts
 
 
 # ---- one cluster
 
 
+def _close_cluster() -> None:
+    set_previewing(False)
+    open_cluster(None)
+
+
 def _show_cluster(view: RunView, number: int) -> None:
     back, title = st.columns([1, 6], vertical_alignment="center")
-    back.button("All clusters", key="all-clusters", icon=":material/arrow_back:", on_click=open_cluster, args=(None,))
+    back.button("All clusters", key="all-clusters", icon=":material/arrow_back:", on_click=_close_cluster)
     with title:
         show_facts(list_cluster_facts(view, number), view.format_cluster(number), view.get_colour(number))
     rows = np.flatnonzero(view.clusters == number)
     with st.container(border=True):
-        naming, merging, splitting = st.columns(3, vertical_alignment="bottom")
+        naming, merging, splitting = st.columns([1.7, 3, 3], vertical_alignment="bottom")
         with naming:
-            _show_name_field(view, number, "Name")
+            _show_name_field(view, number)
         with merging:
             _show_merge_form(view, number)
         with splitting:
-            _show_split_form(view, number, len(rows))
+            parts = show_split_form(view, len(rows))
+    if get_clusters_state(view.name).is_previewing:
+        show_split_preview(view, number, parts)
     orders = view.list_orders()
     restore_widget_value("cluster-order", orders[0], orders)
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -266,7 +213,7 @@ def _show_merge_form(view: RunView, number: int) -> None:
         if number < len(view.compute_quality().clusters.closest)
         else -1
     )
-    one, two = st.columns([2, 1], vertical_alignment="bottom")
+    one, two = st.columns([1.2, 1], vertical_alignment="bottom")
     other = one.selectbox(
         "Merge with",
         others,
@@ -280,33 +227,15 @@ def _show_merge_form(view: RunView, number: int) -> None:
     )
 
 
-def _show_split_form(view: RunView, number: int, size: int) -> None:
-    one, two = st.columns([2, 1], vertical_alignment="bottom")
-    parts = one.number_input(
-        "Split into",
-        2,
-        _MAX_PARTS,
-        2,
-        key="split-parts",
-        help="Splits the cluster by the features of its images. The largest part keeps the number and name.",
-    )
-    two.button(
-        "Split cluster",
-        key="split-cluster",
-        on_click=split_cluster,
-        args=(view, number, int(parts)),
-        disabled=size < parts,
-        width="stretch",
-    )
-
-
 def _show_selection_tools(view: RunView, number: int) -> None:
     """Show the actions for the selected images; always visible, so that images do not move while selecting."""
     picks, others = get_explore_state().picked_ids, _list_other_clusters(view, number)
     target = st.selectbox(
         "Target cluster",
         others,
-        format_func=lambda other: f"to {view.format_cluster(other)}",
+        index=None,
+        placeholder="Move to",
+        format_func=view.format_cluster,
         width=180,
         key="move-target",
         label_visibility="collapsed",
@@ -315,10 +244,10 @@ def _show_selection_tools(view: RunView, number: int) -> None:
     st.button(
         f"Move {len(picks):,} selected",
         key="move-picked",
-        type="primary" if picks else "secondary",
+        type="primary" if picks and target is not None else "secondary",
         on_click=move_images,
         args=(view, picks, target),
-        disabled=not picks or not others,
+        disabled=not picks or target is None,
         help="Moves the selected images. Select images with the checkbox in their corner, or with Ctrl + click; "
         "Shift + click selects a range.",
     )

@@ -117,11 +117,6 @@ def open_cluster(cluster: int | None) -> None:
     state.gallery_pages.clear()
 
 
-def toggle_cluster_to_merge(cluster: int) -> None:
-    """Add a cluster to those to merge, or remove it."""
-    get_explore_state().clusters_to_merge = sorted({cluster} ^ set(get_explore_state().clusters_to_merge))
-
-
 def pick_images(ids: Sequence[int]) -> None:
     """Set the images that the next action applies to."""
     get_explore_state().picked_ids = list(ids)

@@ -12,7 +12,6 @@ from app.components.common.safe_text import show_caption, show_error
 from app.state.exploring import get_explore_state
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.view_cache import open_annotations
-from crlc.analysis import merge_split
 from crlc.annotations.store import HistoryEntry
 from crlc.clusters.clustering import ClusterEditor
 from crlc.errors import CrlcError
@@ -49,19 +48,6 @@ def rename_cluster(view: RunView, cluster: int, text: str) -> None:
 def merge_clusters(view: RunView, clusters: list[int]) -> None:
     """Merge several clusters into one."""
     apply_edit(lambda: open_editor(view).merge(sorted(clusters)))
-
-
-def split_cluster(view: RunView, cluster: int, parts: int) -> None:
-    """Split a cluster into parts by the features of its images."""
-
-    def do() -> HistoryEntry | None:
-        editor, analysis = open_editor(view), view.analysis
-        now = editor.read_current()
-        members = now.find_members(cluster)
-        found = merge_split.split_cluster(analysis.all_z[analysis.clustering.rows[members]], parts)
-        return editor.split(cluster, [now.ids[members[found == part]].tolist() for part in range(parts)])
-
-    apply_edit(do)
 
 
 def move_images(view: RunView, ids: list[int], cluster: int) -> None:

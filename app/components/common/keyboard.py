@@ -33,6 +33,11 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Ctrl while drawing", "add to the selection"),
         ("Esc", "cancel the tool; press again to clear the selection"),
     ),
+    "Clusters": (
+        ("Tab, Enter", "in a name: save it and go to the next name"),
+        ("Shift + Tab", "in a name: go to the other controls of the card"),
+        ("Esc", "in a name: restore the saved name"),
+    ),
     "Everywhere": (
         ("Esc", "close the dialog"),
         ("Tab", "go to the next control"),

@@ -32,8 +32,9 @@ from tests.fixtures.browser import (
     draw,
     fill,
     import_folder,
+    merge_two_clusters,
+    name_cluster,
     open_page,
-    select_cluster,
     text_box,
     to_window_coordinates,
     wait_until_saved,
@@ -203,17 +204,12 @@ def edit_clusters(page: Page, workspace: Workspace, paths: dict[int, str]) -> tu
     largest = int(np.bincount(before.clusters).argmax())
     members = before.ids[before.clusters == largest].tolist()
     name = Counter(get_kind(paths[image]) for image in members).most_common(1)[0][0]
-    box = text_box(page, f"name-{before.run.id}-{largest}")
-    box.fill(name)
-    box.press("Enter")
+    name_cluster(page, largest, name)
     expect(page.get_by_text(f"{largest} {name}").first).to_be_visible()
     assert open_newest_run(workspace).names == {largest: name}
 
     one, two = [number for number in range(len(KINDS)) if number != largest][:2]
-    for number in (one, two):
-        select_cluster(page, number)
-    button(page, "merge-ticked").click()
-    expect(page.get_by_role("note").filter(has_text=f"clusters {one} and {two}")).to_be_visible()
+    merge_two_clusters(page, (one, two))
     merged = np.where(before.clusters == two, one, before.clusters)
     np.testing.assert_array_equal(open_newest_run(workspace).clusters, merged)
     button(page, "undo-edit").click()

@@ -13,6 +13,8 @@ import streamlit as st
 from app.state.widgets import get_widget_value
 
 _HERE = Path(__file__).parent
+LOADER_SCRIPT = _HERE / "loader.js"
+"""Script that loads many images in one response; other components with images use it too."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Tile:
 @cache
 def _load_component() -> Any:
     # One script: the browser loads nothing from other servers.
-    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("loader.js", "grid.js"))
+    script = "\n".join(file.read_text(encoding="utf-8") for file in (LOADER_SCRIPT, _HERE / "grid.js"))
     style = (_HERE / "grid.css").read_text(encoding="utf-8")
     return st.components.v2.component("crlc_image_grid", js=script, css=style)
 

@@ -1,0 +1,124 @@
+"""Cards of clusters, some on a page: header with confidence, typical images, name field and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from app.components.clusters.cluster_cards import CardEditing, ClusterCard, show_cluster_cards
+from app.components.clusters.editing import rename_cluster
+from app.components.common.metadata_line import Fact
+from app.components.gallery.tiles import build_tile_images_url, build_tiles
+from app.state.clusters import get_clusters_state, show_parts
+from app.state.exploring import get_explore_state, open_cluster, open_image, set_page
+from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
+from crlc.formatting import format_count
+
+_CARDS_PER_PAGE = 15
+_TYPICAL_IMAGES = 6
+_PAGER = "cards"
+
+
+def show_cards(view: ClusterView, numbers: Sequence[int]) -> None:
+    """Show the cards of clusters, with buttons for further pages."""
+    pages = -(-len(numbers) // _CARDS_PER_PAGE)
+    page = min(get_explore_state().gallery_pages.get(_PAGER, 0), max(0, pages - 1))
+    cards = [_build_card(view, number) for number in numbers[page * _CARDS_PER_PAGE : (page + 1) * _CARDS_PER_PAGE]]
+    editing = None
+    if isinstance(view, RunView):
+        session = get_clusters_state(view.name).cards
+        selected = get_explore_state().clusters_to_merge
+        editing = CardEditing(partial(_apply_edits, view), session.window, session.answered, selected)
+    show_cluster_cards(
+        cards,
+        build_tile_images_url(view, [tile for card in cards for tile in card.images]),
+        key=f"cards-{view.kind}-{view.name}",
+        opened=_open_cluster,
+        image_opened=open_image,
+        editing=editing,
+    )
+    if pages > 1:
+        _show_pager(page, pages)
+
+
+def _open_cluster(number: int) -> None:
+    show_parts(())
+    open_cluster(number)
+
+
+def _apply_edits(view: RunView, value: Any) -> None:
+    """Store the edits that came from the browser; an edit that is sent twice is stored once."""
+    for edit in get_clusters_state(view.name).cards.take_new_edits(value):
+        if edit.selected is not None:
+            get_explore_state().clusters_to_merge = [
+                number for number in edit.selected if number in view.cluster_numbers
+            ]
+        elif edit.cluster is not None:
+            rename_cluster(view, edit.cluster, edit.name)
+
+
+def _show_pager(page: int, pages: int) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="center"):
+        for text, to in (("Previous", page - 1), ("Next", page + 1)):
+            st.button(
+                text,
+                key=f"{text.lower()}-cards",
+                disabled=not 0 <= to < pages,
+                on_click=set_page,
+                args=(_PAGER, to),
+            )
+        st.html(f"<span style='white-space:nowrap'>Page {page + 1:,} of {pages:,}</span>")
+
+
+def _build_card(view: ClusterView, number: int) -> ClusterCard:
+    rows = np.flatnonzero(view.clusters == number)
+    facts = list_cluster_facts(view, number)
+    confidence = closest = None
+    if isinstance(view, RunView) and len(rows):
+        quality = view.compute_quality().clusters
+        confidence, closest = float(quality.confidence[number]), int(quality.closest[number])
+    return ClusterCard(
+        number=number,
+        title=view.format_cluster(number),
+        name=view.cluster_names.get(number, "") if isinstance(view, RunView) else "",
+        colour=view.get_colour(number),
+        size=facts[0].text,
+        confidence=confidence,
+        closest=f"closest: {view.format_cluster(closest)}" if closest is not None and closest >= 0 else "",
+        help="\n".join(f"{fact.text}: {fact.help}" for fact in facts[1:]),
+        images=build_tiles(view, view.sort_rows(rows, MOST_TYPICAL)[:_TYPICAL_IMAGES]),
+    )
+
+
+def list_cluster_facts(view: ClusterView, number: int) -> list[Fact]:
+    """Return the metadata of a cluster for one line."""
+    size = int((view.clusters == number).sum())
+    facts = [Fact(format_count(size, "image"), "Images in the cluster.")]
+    if not isinstance(view, RunView) or not size:
+        return facts
+    quality = view.compute_quality().clusters
+    facts += [
+        Fact(
+            f"{quality.confidence[number]:.0%} confidence",
+            "Mean probability that the model gives this cluster for its images.",
+        ),
+        Fact(
+            f"{quality.neighbour_agreement[number]:.0%} neighbour agreement",
+            "Mean fraction of an image's nearest neighbours in the same cluster: an estimate of purity that needs no "
+            "ground-truth classes.",
+        ),
+    ]
+    closest = int(quality.closest[number])
+    if closest >= 0:
+        mixing = f"{quality.closest_mixing[number]:.2f}"
+        facts.append(
+            Fact(
+                f"closest: {view.format_cluster(closest)}",
+                f"The cluster with the largest overlap: {mixing}, from 0 (none) to 1 (as one cluster).",
+            )
+        )
+    return facts

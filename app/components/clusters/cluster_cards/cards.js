@@ -1,0 +1,227 @@
+// Clusters as cards. Sends `opened` (a cluster), `image` (an id) and `work`: names and selections that the user changed.
+// Every change has a number and is sent until Python confirms it: quick names are not lost while the page runs.
+// Titles and names are safe text: they are only ever set as text content or value.
+
+function element(kind, className, text) {
+  const made = document.createElement(kind);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+/** The elements of one cluster; they stay when its texts change, so that the focus and a typed name stay. */
+class Card {
+  constructor(deck, number) {
+    this.deck = deck;
+    this.number = number;
+    this.root = element("section", "cluster");
+    this.root.dataset.cluster = number;
+    this.dot = element("span", "dot");
+    this.size = element("span", "size");
+    this.first = element("div", "line");
+    this.second = element("div", "line second");
+    this.bar = element("span", "bar");
+    this.bar.append(element("i"));
+    this.percent = element("span", "percent");
+    this.closest = element("span", "closest");
+    this.second.append(this.bar, this.percent, this.closest);
+    this.images = element("div", "images");
+    this.images.addEventListener("keydown", (event) => this.moveFocus(event));
+    const header = element("header");
+    header.append(this.first, this.second);
+    this.root.append(header, this.images);
+    if (deck.data.editing) this.addControls();
+    else this.first.append(this.dot, (this.title = element("span", "title")), this.size);
+  }
+
+  addControls() {
+    this.select = element("input", "select");
+    this.select.type = "checkbox";
+    this.select.onchange = () => this.deck.selectCluster(this.number, this.select.checked);
+    this.title = element("button", "title");
+    this.title.type = "button";
+    this.title.onclick = () => this.deck.send("opened", this.number);
+    this.name = element("input", "name");
+    this.name.placeholder = "Name this cluster";
+    this.name.maxLength = 200;
+    this.name.setAttribute("aria-label", `Name of cluster ${this.number}`);
+    this.name.onchange = () => this.deck.rename(this.number, this.name.value);
+    this.name.onkeydown = (event) => this.leaveName(event);
+    const open = element("button", "open", "Open");
+    open.type = "button";
+    open.onclick = () => this.deck.send("opened", this.number);
+    this.openButton = open;
+    this.first.append(this.select, this.dot, this.title, this.size);
+    // The field is the last control of the card: Tab goes from it to the next name, Shift + Tab to the other controls.
+    const foot = element("div", "foot");
+    foot.append(open, this.name);
+    this.root.append(foot);
+  }
+
+  update(card) {
+    this.root.setAttribute("aria-label", card.title);
+    this.dot.style.background = card.colour;
+    this.size.textContent = card.size;
+    this.title.textContent = this.title.title = card.title;
+    this.second.hidden = card.confidence === null;
+    if (card.confidence !== null) {
+      const text = `${Math.round(100 * card.confidence)}%`;
+      this.bar.firstChild.style.width = text;
+      this.bar.firstChild.style.background = card.colour;
+      this.percent.textContent = `${text} confidence`;
+      this.closest.textContent = card.closest;
+      this.second.title = card.help;
+    }
+    if (this.deck.data.editing) {
+      this.select.setAttribute("aria-label", `Select ${card.title}`);
+      this.openButton.setAttribute("aria-label", `Open ${card.title}`);
+      const isEdited = this.deck.pending.some((one) => one.cluster === this.number);
+      if (this.name !== this.name.getRootNode().activeElement && !isEdited) this.name.value = card.name;
+    }
+  }
+
+  showImages(items) {
+    this.tiles = items.map((item, order) => {
+      const tile = element("button", "tile");
+      tile.type = "button";
+      tile.title = item.title;
+      tile.tabIndex = order ? -1 : 0; // one stop of the Tab key for all images; arrow keys move between them
+      tile.setAttribute("aria-label", item.title);
+      tile.onclick = () => this.deck.send("image", item.id);
+      const image = element("img", item.is_tiny ? "tiny" : "");
+      image.alt = "";
+      image.decoding = "async";
+      tile.append(image);
+      return tile;
+    });
+    this.images.replaceChildren(...(this.tiles.length ? this.tiles : [element("div", "empty", "No images.")]));
+  }
+
+  moveFocus(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -3, ArrowDown: 3 }[event.key];
+    const next = step && this.tiles[this.tiles.indexOf(event.target) + step];
+    if (!next) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.tiles.forEach((tile) => (tile.tabIndex = tile === next ? 0 : -1));
+    next.focus();
+  }
+
+  /** Enter and Tab go on to the next name; Esc restores the name. */
+  leaveName(event) {
+    event.stopPropagation(); // letters are text here, not keys of the page
+    if (event.key === "Escape") {
+      this.name.value = this.deck.getCard(this.number).name;
+      return;
+    }
+    if (event.key !== "Enter" && (event.key !== "Tab" || event.shiftKey)) return;
+    if (event.isComposing) return;
+    const next = this.deck.findNextName(this.number);
+    if (next) {
+      event.preventDefault();
+      next.focus(); // the browser reports the change of this field when it loses the focus
+      next.select();
+    } else if (event.key === "Enter") this.name.blur();
+  }
+}
+
+/** All cards of a page. */
+class Deck {
+  constructor() {
+    this.window = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
+    this.next = 1;
+    this.pending = [];
+    this.cards = new Map();
+    this.selected = new Set();
+    this.loader = new ImageLoader();
+    this.root = element("div", "cards");
+  }
+
+  getCard(number) {
+    return this.data.cards.find((card) => card.number === number);
+  }
+
+  findNextName(number) {
+    const order = this.data.cards.map((card) => card.number);
+    return this.cards.get(order[order.indexOf(number) + 1])?.name;
+  }
+
+  update(data) {
+    if (this.data && this.data.editing !== data.editing) this.cards.clear();
+    this.data = data;
+    if (data.window === this.window) this.pending = this.pending.filter((one) => one.n > data.answered);
+    if (!this.pending.some((one) => one.selected)) this.selected = new Set(data.selected || []);
+    const numbers = data.cards.map((card) => card.number);
+    for (const number of numbers) if (!this.cards.has(number)) this.cards.set(number, new Card(this, number));
+    for (const number of this.cards.keys()) if (!numbers.includes(number)) this.cards.delete(number);
+    const roots = numbers.map((number) => this.cards.get(number).root);
+    // Moving an element takes the focus from it: the order is set only if it has changed.
+    if (roots.some((root, index) => this.root.children[index] !== root) || roots.length !== this.root.children.length) {
+      this.root.replaceChildren(...roots);
+    }
+    if (this.imagesUrl !== data.images) this.loadImages();
+    for (const card of data.cards) this.cards.get(card.number).update(this.applyPendingName(card));
+    this.markSelected();
+  }
+
+  /** Show a name that Python has not confirmed yet. */
+  applyPendingName(card) {
+    const edit = this.pending.findLast((one) => one.cluster === card.number);
+    if (!edit) return card;
+    return { ...card, name: edit.name, title: edit.name ? `${card.number} ${edit.name}` : `cluster ${card.number}` };
+  }
+
+  loadImages() {
+    this.imagesUrl = this.data.images;
+    for (const card of this.data.cards) this.cards.get(card.number).showImages(card.images);
+    const tiles = this.data.cards.flatMap((card) => this.cards.get(card.number).tiles);
+    if (!tiles.length) return;
+    this.loader.load(this.data.images, tiles.length, (order, url) => {
+      if (url) tiles[order].firstChild.src = url;
+      else tiles[order].classList.add("broken");
+    });
+  }
+
+  rename(cluster, text) {
+    const name = text.trim();
+    this.pending = this.pending.filter((one) => one.cluster !== cluster);
+    this.pending.push({ n: this.next++, cluster, name });
+    this.cards.get(cluster).update(this.applyPendingName(this.getCard(cluster)));
+    this.sendWork();
+  }
+
+  selectCluster(cluster, isSelected) {
+    if (isSelected) this.selected.add(cluster);
+    else this.selected.delete(cluster);
+    this.markSelected();
+    this.pending = this.pending.filter((one) => !one.selected);
+    this.pending.push({ n: this.next++, selected: [...this.selected] });
+    this.sendWork();
+  }
+
+  markSelected() {
+    for (const [number, card] of this.cards) {
+      card.root.classList.toggle("selected", this.selected.has(number));
+      if (card.select) card.select.checked = this.selected.has(number);
+    }
+  }
+
+  sendWork() {
+    this.setState("work", { window: this.window, edits: this.pending });
+  }
+}
+
+export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
+  const deck = (parentElement.deck ||= new Deck());
+  deck.send = setTriggerValue;
+  deck.setState = setStateValue;
+  if (!deck.root.isConnected) parentElement.append(deck.root);
+  deck.update(data);
+  return () =>
+    setTimeout(() => {
+      const host = parentElement.host ?? parentElement;
+      if (host.isConnected || parentElement.deck !== deck) return;
+      deck.loader.stop();
+      parentElement.deck = null;
+    });
+}
