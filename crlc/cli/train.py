@@ -51,8 +51,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--variant",
         default="",
         metavar="NAME",
-        help="variant of a preset of the paper: c-head-only (without the feature loss) or memory-bank (negatives from "
-        "a bank)",
+        help="variant of a preset of the paper: c-head-only (without the feature loss), memory-bank (negatives from "
+        "a bank), or stored-features (ImageNet50 and larger: faster, without augmentation)",
     )
     parser.add_argument(
         "--method",

@@ -78,6 +78,16 @@ class BatchSlice(NamedTuple):
     total: int
 
 
+class WholeGeometry(NamedTuple):
+    """Aspect ratios of whole images that were stretched to squares, and the size of their views."""
+
+    aspects: Tensor
+    """Width divided by height of each original, (B,)."""
+
+    size: int
+    """Side of a view in pixels."""
+
+
 PHOTO = AugmentationRecipe(
     crop=(0.2, 1.0), flip=0.5, brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, jitter=0.8, grey=0.2
 )  # fmt: skip
@@ -105,7 +115,11 @@ def to_images(pixels: Tensor) -> Tensor:
 
 
 def make_view(
-    images: Tensor, recipe: AugmentationRecipe, generator: torch.Generator, batch_slice: BatchSlice | None = None
+    images: Tensor,
+    recipe: AugmentationRecipe,
+    generator: torch.Generator,
+    batch_slice: BatchSlice | None = None,
+    whole: WholeGeometry | None = None,
 ) -> Tensor:
     """Return one view (augmented copy) of every image.
 
@@ -114,23 +128,25 @@ def make_view(
         recipe: ranges and probabilities of the augmentations.
         generator: the only source of randomness, on the CPU.
         batch_slice: position of these images in a batch shared by several processes; `None` for a whole batch.
+        whole: aspect ratios of the images if they are whole images stretched to squares; `None` for square images.
 
     Returns:
-        (B, 3, H, W), from 0 to 1 except for the noise.
+        (B, 3, H, W), or (B, 3, size, size) of whole images, from 0 to 1 except for the noise.
     """
     with torch.autocast(images.device.type, enabled=False):  # half precision is too coarse for the sampling grid
-        return _make_view(images, recipe, _RandomDraws(len(images), generator, images.device, batch_slice))
+        return _make_view(images, recipe, _RandomDraws(len(images), generator, images.device, batch_slice), whole)
 
 
-def _make_view(images: Tensor, recipe: AugmentationRecipe, draws: _RandomDraws) -> Tensor:
-    view = warp(images, _draw_warp(recipe, draws))
+def _make_view(images: Tensor, recipe: AugmentationRecipe, draws: _RandomDraws, whole: WholeGeometry | None) -> Tensor:
+    size = images.shape[-1] if whole is None else whole.size
+    view = warp(images, _draw_warp(recipe, draws, None if whole is None else whole.aspects), size)
     if recipe.jitter or recipe.grey:
         matrix, offset = _draw_colour(view, recipe, draws)
         view = recolour(view, matrix, offset)
     if recipe.gamma:
         view = view.clamp(1e-6, 1) ** draws.draw_uniform(-recipe.gamma, recipe.gamma).exp()[:, None, None, None]
     if recipe.blur:
-        largest = max(0.3, 2.0 * images.shape[-1] / 224)
+        largest = max(0.3, 2.0 * size / 224)
         sigma = draws.draw_uniform(0.1, largest) * draws.draw_event(recipe.blur)
         view = blur(view, sigma, largest)
     if recipe.noise:
@@ -189,11 +205,18 @@ def make_crop_maps(left: Tensor, top: Tensor, width: Tensor, height: Tensor, fli
     return torch.stack([row_x, row_y], dim=1)
 
 
-def warp(images: Tensor, maps: Tensor | None) -> Tensor:
-    """Resample every image with its affine map, (B, 2, 3); pixels outside repeat the edge."""
+def warp(images: Tensor, maps: Tensor | None, size: int | None = None) -> Tensor:
+    """Resample every image with its affine map, (B, 2, 3); pixels outside repeat the edge.
+
+    Args:
+        images: (B, 3, H, W).
+        maps: maps from output to input coordinates, in units of half the side; `None` to return the images.
+        size: side of the output in pixels; by default that of the input.
+    """
     if maps is None:
         return images
-    grid = functional.affine_grid(maps, list(images.shape), align_corners=False)
+    shape = list(images.shape) if size is None else [*images.shape[:2], size, size]
+    grid = functional.affine_grid(maps, shape, align_corners=False)
     return functional.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
@@ -296,10 +319,14 @@ class _RandomDraws:
         return torch.rand(self._total, generator=self._generator)[self._here].to(self._device)
 
 
-def _draw_warp(recipe: AugmentationRecipe, draws: _RandomDraws) -> Tensor | None:
+def _draw_warp(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor | None) -> Tensor | None:
     crops = recipe.crop != (1.0, 1.0) or recipe.flip > 0
     turns = recipe.rotation or recipe.shear or recipe.zoom or recipe.shift
-    maps = _draw_crop(recipe, draws) if crops else None
+    maps = None
+    if aspects is None:
+        maps = _draw_crop(recipe, draws) if crops else None
+    else:
+        maps = _draw_whole_crop(recipe, draws, aspects) if crops else _make_centre_maps(aspects)
     if not turns:
         return maps
     angle = draws.draw_uniform(-recipe.rotation, recipe.rotation)
@@ -327,6 +354,27 @@ def _draw_crop(recipe: AugmentationRecipe, draws: _RandomDraws) -> Tensor:
     height = (area / ratio).sqrt().clamp_max(1)
     left, top = draws.draw_uniform(0, 1) * (1 - width), draws.draw_uniform(0, 1) * (1 - height)
     return make_crop_maps(left, top, width, height, draws.draw_event(recipe.flip))
+
+
+def _draw_whole_crop(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor) -> Tensor:
+    """Return random crops of whole images, in fractions of the stretched square.
+
+    The crop has the drawn area and aspect ratio in the original. A crop that does not fit is made smaller, with its
+    aspect ratio; torchvision draws again instead.
+    """
+    area = draws.draw_uniform(*recipe.crop)
+    ratio = draws.draw_uniform(-math.log(recipe.crop_ratio), math.log(recipe.crop_ratio)).exp()
+    width, height = (area * ratio / aspects).sqrt(), (area * aspects / ratio).sqrt()
+    excess = torch.maximum(width, height).clamp_min(1)
+    width, height = width / excess, height / excess
+    left, top = draws.draw_uniform(0, 1) * (1 - width), draws.draw_uniform(0, 1) * (1 - height)
+    return make_crop_maps(left, top, width, height, draws.draw_event(recipe.flip))
+
+
+def _make_centre_maps(aspects: Tensor) -> Tensor:
+    """Return the crops of the centre squares of whole images."""
+    width, height = (1 / aspects).clamp_max(1), aspects.clamp_max(1)
+    return make_crop_maps((1 - width) / 2, (1 - height) / 2, width, height, torch.zeros_like(aspects))
 
 
 def _draw_colour(images: Tensor, recipe: AugmentationRecipe, draws: _RandomDraws) -> tuple[Tensor, Tensor]:

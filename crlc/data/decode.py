@@ -65,6 +65,27 @@ def decode_square(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Imag
     return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
 
 
+def decode_stretched(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
+    """Decode an image without cropping, and stretch it to a square.
+
+    Args:
+        raw: as for `decode_square`.
+        size: side of the square, in pixels.
+
+    Returns:
+        Width and height of the upright image, and the stretched image in RGB.
+
+    Raises:
+        UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
+    """
+    with _explain_errors(raw), open_image(raw) as image:
+        width, height = image.size
+        orientation = _load_pixels(image, size)
+        resized = _to_eight_bits(image).resize((size, size), Image.Resampling.BICUBIC, reducing_gap=_DRAFT_FACTOR)
+        square = _turn_upright(_flatten(resized), orientation)
+    return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
+
+
 def decode_whole(raw: RawImage, side: int) -> Image.Image:
     """Decode an image without cropping: upright, with its aspect ratio, no side longer than `side` pixels.
 

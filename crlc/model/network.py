@@ -78,6 +78,11 @@ class CrlcNetwork(nn.Module):
         self.backbone.requires_grad_(not frozen)
         self.train(self.training)
 
+    @property
+    def is_backbone_frozen(self) -> bool:
+        """Whether only the heads are trained."""
+        return self._frozen
+
     def train(self, mode: bool = True) -> CrlcNetwork:
         """Set the training mode, as `nn.Module.train`; a frozen backbone stays in evaluation mode."""
         super().train(mode)

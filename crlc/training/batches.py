@@ -119,14 +119,14 @@ class BatchBuilder:
         count = len(positions)
         partners = positions.numpy()
         own, draws = self._world.slice_rows(count), self._world.slice_draws(count)
-        rows = self._inputs.read(positions[own])
+        rows = self._inputs.read_view_rows(positions[own])
         first = self._inputs.draw_view(rows, generator, draws)
         if self._settings.pairing.implementation == "memory-bank":
             return (first,), partners
         if self._neighbours is not None:
             drawn = torch.randint(self._neighbours.shape[1], (count,), generator=generator).numpy()
             partners = self._neighbours[positions.numpy(), drawn].astype(np.int64)
-            rows = self._inputs.read(partners[own])
+            rows = self._inputs.read_view_rows(partners[own])
         return (first, self._inputs.draw_view(rows, generator, draws)), partners
 
     def _draw_labelled(self, generator: torch.Generator) -> tuple[Tensor | None, Tensor | None]:
@@ -135,7 +135,7 @@ class BatchBuilder:
             return None, None
         count = -(-self._settings.data.labelled_batch_size // self._world.size) * self._world.size
         drawn = _cycle(torch.arange(len(self._labels.positions)), count, generator).numpy()
-        rows = self._inputs.read(self._labels.positions[drawn][self._world.slice_rows(count)])
+        rows = self._inputs.read_view_rows(self._labels.positions[drawn][self._world.slice_rows(count)])
         views = self._inputs.draw_view(rows, generator, self._world.slice_draws(count))
         return views, torch.from_numpy(self._labels.targets[drawn]).to(views.device)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from crlc.data.augmentation import to_images
 from crlc.data.dataset import ImageDataset
+from crlc.data.whole_images import WholeImageReader, WholeImages
 from crlc.errors import UsageError
 
 MIN_IMAGES = 2
@@ -41,6 +42,9 @@ class TrainingImages:
 
     feature_folder: Path | None = None
     """Folder of the dataset that caches features of pretrained backbones; `None` where there is none."""
+
+    read_whole: Callable[[NDArray[np.int64], int], WholeImages] | None = None
+    """Reads whole originals by image id, stretched to squares of a size; `None` for images in memory."""
 
     @classmethod
     def from_array(cls, pixels: NDArray[np.uint8]) -> TrainingImages:
@@ -87,7 +91,14 @@ def load_images(
     unlabelled = metadata.splits == UNLABELLED_SPLIT
     clusterable = None if cluster_unlabelled or not unlabelled.any() else ~unlabelled
     images = TrainingImages(
-        store.ids, size, store.read, metadata.class_numbers, clusterable, metadata.versions, dataset.folder / "features"
+        store.ids,
+        size,
+        store.read,
+        metadata.class_numbers,
+        clusterable,
+        metadata.versions,
+        dataset.folder / "features",
+        WholeImageReader(dataset).read,
     )
     if split is None:
         return images

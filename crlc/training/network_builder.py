@@ -19,6 +19,9 @@ class BuiltNetwork:
     identity: str
     """Identifies the pretrained weights of the backbone; empty for random initialisation."""
 
+    has_pretrained_rl_head: bool = False
+    """Whether the weights file contained an RL-head too, as those of MoCo do."""
+
 
 def build_network(settings: TrainSettings, images: int | None = None, *, components: int | None = None) -> BuiltNetwork:
     """Build the network of a run with its initial weights, which depend only on the seed and the pretrained weights.
@@ -46,7 +49,7 @@ def build_network(settings: TrainSettings, images: int | None = None, *, compone
             hidden=settings.model.hidden_width or None,
         )
     network.set_backbone_frozen(frozen=settings.model.frozen)
-    return BuiltNetwork(network, backbone.identity)
+    return BuiltNetwork(network, backbone.identity, backbone.rl_head is not None and components is None)
 
 
 def count_components(state: dict[str, torch.Tensor] | None) -> int | None:

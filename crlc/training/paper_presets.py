@@ -20,6 +20,9 @@ _END_TO_END = TrainSettings().replace(
 )
 """End-to-end training, as in Table 1: L_CRLC (Eq. 11) with λ1 = 1 and λ2 = 10."""
 
+_IMAGENET = _END_TO_END.replace(image_size=224, epochs=500, augment="photo-blur", view_source="originals")
+"""End-to-end training on ImageNet10 and ImageNet-Dogs."""
+
 _TWO_STAGE = _END_TO_END.replace(
     method="two-stage",
     pairs=NEIGHBOURS,
@@ -40,6 +43,8 @@ _FROZEN = _TWO_STAGE.replace(
     backbone="resnet50",
     image_size=224,
     augment="photo-blur",
+    view_source="originals",
+    stored_features=False,
     pca_components=0,
     pretrain_epochs=0,
     optimizer="sgd",
@@ -64,8 +69,8 @@ PAPER_PRESETS: dict[str, TrainSettings] = {
     "paper-cifar10": _END_TO_END.replace(clusters=10, image_size=32),
     "paper-cifar20": _END_TO_END.replace(clusters=20, image_size=32),
     "paper-stl10": _END_TO_END.replace(clusters=10, image_size=96, stem="pooled", clusterable_fraction=0.5),
-    "paper-imagenet10": _END_TO_END.replace(clusters=10, image_size=224, epochs=500, augment="photo-blur"),
-    "paper-imagenet-dogs": _END_TO_END.replace(clusters=15, image_size=224, epochs=500, augment="photo-blur"),
+    "paper-imagenet10": _IMAGENET.replace(clusters=10),
+    "paper-imagenet-dogs": _IMAGENET.replace(clusters=15),
     "paper-two-stage-cifar10": _TWO_STAGE.replace(clusters=10, image_size=32),
     "paper-two-stage-cifar20": _TWO_STAGE.replace(clusters=20, image_size=32),
     "paper-two-stage-stl10": _TWO_STAGE.replace(clusters=10, image_size=96, stem="pooled"),
@@ -80,8 +85,7 @@ PAPER_PRESETS: dict[str, TrainSettings] = {
 PRESETS_WITH_WEIGHTS = ("paper-imagenet50", "paper-imagenet100", "paper-imagenet200")
 """Presets that need a file with the weights of a pretrained ResNet-50."""
 
-C_HEAD_ONLY, MEMORY_BANK = "c-head-only", "memory-bank"
-VARIANTS = (C_HEAD_ONLY, MEMORY_BANK)
+VARIANTS = (C_HEAD_ONLY, MEMORY_BANK, STORED_FEATURES) = ("c-head-only", "memory-bank", "stored-features")
 
 
 def build_paper_preset(name: str, variant: str = "", weights: str = "") -> TrainSettings:
@@ -91,6 +95,8 @@ def build_paper_preset(name: str, variant: str = "", weights: str = "") -> Train
         name: one of `PAPER_PRESETS`.
         variant: empty, or one of `VARIANTS`. `c-head-only` trains without L_FC (λ2 = 0; "C-head only" in Table 1), and
             `memory-bank` takes the negatives from a memory bank (Fig. 4, A.10.2); both are for pairs of views.
+            `stored-features` trains on one stored vector per image without augmentation, which is faster and not what
+            the paper does; it is for `PRESETS_WITH_WEIGHTS`.
         weights: file with the weights that `PRESETS_WITH_WEIGHTS` need.
 
     Raises:
@@ -108,13 +114,13 @@ def build_paper_preset(name: str, variant: str = "", weights: str = "") -> Train
         return settings
     if variant not in VARIANTS:
         raise UsageError(f"variant={variant!r} is not known: it must be one of {', '.join(VARIANTS)}.")
-    if settings.pairing.pairs != VIEWS:
-        raise UsageError(
-            f"variant={variant!r} is not allowed with preset={name!r}: it is for presets with pairs of views.",
-            advice="Choose a preset without two-stage in its name, such as paper-cifar10.",
-        )
+    is_suitable = settings.model.frozen if variant == STORED_FEATURES else settings.pairing.pairs == VIEWS
+    if not is_suitable:
+        allowed = "a frozen backbone" if variant == STORED_FEATURES else "pairs of views, not of neighbours"
+        raise UsageError(f"variant={variant!r} is not allowed with preset={name!r}: it is for presets with {allowed}.")
     changes: dict[str, dict[str, Any]] = {
         C_HEAD_ONLY: {"feature_weight": 0.0},
         MEMORY_BANK: {"implementation": "memory-bank"},
+        STORED_FEATURES: {"stored_features": True},
     }
     return settings.replace(**changes[variant])

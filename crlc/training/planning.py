@@ -103,7 +103,8 @@ def _require_effect(request: TrainRequest, settings: TrainSettings) -> None:
         raise UsageError(f"frozen=True is not allowed with method={method!r}.", advice="Choose method='two-stage'.")
     if "neighbours" in request.values and not uses_neighbours:
         raise UsageError(f"neighbours have no effect with method={method!r}.", advice="Choose method='two-stage'.")
-    stays_frozen = settings.model.frozen and not settings.stages.finetune_epochs and request.frozen is not False
+    uses_stored = settings.model.frozen and settings.model.stored_features
+    stays_frozen = uses_stored and not settings.stages.finetune_epochs and request.frozen is not False
     if "augment" in request.values and stays_frozen:
         raise UsageError(
             "augment has no effect while the backbone is frozen.",

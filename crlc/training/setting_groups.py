@@ -19,6 +19,7 @@ AUGMENTATIONS = ("auto", "photo", "photo-blur", "glyph", "none")
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "cosine", "cosine-by-epoch", "cooldown")
 STEMS = ("auto", "small", "pooled", "large")
+VIEW_SOURCES = (STORED, ORIGINALS) = ("stored", "originals")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class ModelSettings(Validated):
 
     frozen: bool = False
     """Whether the backbone stays untrained; its features are then computed once and cached. Paper: on ImageNet50+."""
+
+    stored_features: bool = True
+    """Whether the heads of a frozen backbone are trained on one stored vector per image; otherwise on augmented views
+    of the images, which pass the backbone in every step. Paper: on views."""
 
     pca_components: int = number(256, 0, 100_000, json_name="components")
     """Principal components of a frozen backbone's features that the heads receive, fewer if there are fewer images;
@@ -205,6 +210,10 @@ class DataSettings(Validated):
     augment: str = choice("auto", AUGMENTATIONS)
     """Augmentation: photo (crop, flip, colour), photo-blur, glyph (rotation, shear, scale), none, or auto to choose
     by the images."""
+
+    view_source: str = choice(STORED, VIEW_SOURCES)
+    """Pixels that views are cut from: stored (centre squares, decoded once) or originals (whole images, decoded for
+    every view). Paper: originals."""
 
     feature_dropout: float = number(0.0, 0.0, 0.9, json_name="dropout")
     """Fraction of a frozen backbone's components that each view drops. Paper: 0."""

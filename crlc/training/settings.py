@@ -84,6 +84,10 @@ class TrainSettings:
             )
         if model.frozen and pairing.pairs == VIEWS:
             raise UsageError("frozen=True is not allowed with pairs='views': choose method=two-stage.")
+        if model.frozen and not model.stored_features and model.pca_components:
+            raise UsageError(
+                f"pca_components={model.pca_components} is not allowed with stored_features=False: it must be 0."
+            )
         if model.frozen and stages.pretrain_epochs:
             raise UsageError(
                 f"pretrain_epochs={stages.pretrain_epochs} is not allowed with frozen=True: "

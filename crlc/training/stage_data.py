@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.augmentation import RECIPES, choose_recipe
+from crlc.errors import UsageError
 from crlc.progress import ProgressCallback
 from crlc.runs.folder import RunFolder
 from crlc.training.batches import LabelTargets
@@ -23,6 +24,7 @@ from crlc.training.inputs import FeatureInputs, ImageInputs, Inputs
 from crlc.training.neighbour_pairs import compute_neighbour_purity, find_neighbours
 from crlc.training.network_builder import BuiltNetwork
 from crlc.training.pseudo_labels import write_pseudo_labels
+from crlc.training.setting_groups import ORIGINALS
 from crlc.training.settings import NEIGHBOURS, TrainSettings
 from crlc.training.stages import Stage
 
@@ -111,7 +113,11 @@ class StageData:
         self, images: TrainingImages, stage: Stage, report: ProgressCallback, role: str, *, fit_projection: bool
     ) -> Inputs:
         if not stage.uses_frozen_features:
-            return ImageInputs(images, RECIPES[self.recipe_name], self._compute.device, self._compute.dtype)
+            uses_originals = self._settings.data.view_source == ORIGINALS
+            if uses_originals and images.read_whole is None:
+                raise UsageError(f"view_source={ORIGINALS!r} is not allowed with images in memory.")
+            recipe = RECIPES[self.recipe_name]
+            return ImageInputs(images, recipe, self._compute.device, self._compute.dtype, uses_originals)
         return load_frozen_features(
             self._built,
             images,
@@ -144,7 +150,10 @@ class StageData:
             self._built.network, self.inputs, self.images.ids, subhead=0, folder=temporary, world=world
         )
         if world.is_rank_zero:
-            find_neighbours(assignments.z, count, file, report, self.images.list_clusterable())
+            # The RL-head of a pretrained backbone is untrained, unless its weights came with those of the backbone.
+            is_untrained = self._built.network.is_backbone_frozen and not self._built.has_pretrained_rl_head
+            features = assignments.h if is_untrained else assignments.z
+            find_neighbours(features, count, file, report, self.images.list_clusterable())
             shutil.rmtree(temporary, ignore_errors=True)
 
     def delete_training_files(self) -> None:

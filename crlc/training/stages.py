@@ -17,10 +17,15 @@ class Stage:
     settings: TrainSettings
     """Settings of the run with this stage's epochs, learning rate and loss weights."""
 
-    uses_frozen_features: bool = False
-    """Whether only the heads are trained, on stored features of a frozen backbone."""
+    freezes_backbone: bool = False
+    """Whether only the heads are trained."""
 
     trains_c_head: bool = True
+
+    @property
+    def uses_frozen_features(self) -> bool:
+        """Whether the heads are trained on stored features of a frozen backbone."""
+        return self.freezes_backbone and self.settings.model.stored_features
 
     @property
     def trains_clusterable_only(self) -> bool:
@@ -40,7 +45,7 @@ class Stage:
 def plan_stages(settings: TrainSettings) -> tuple[Stage, ...]:
     """Return the stages of a run in their order."""
     name = "clusters" if settings.pairing.pairs == NEIGHBOURS else "training"
-    stages = [Stage(name, settings, uses_frozen_features=settings.model.frozen)]
+    stages = [Stage(name, settings, freezes_backbone=settings.model.frozen)]
     if settings.stages.pretrain_epochs:
         stages.insert(0, Stage("representation", _configure_representation(settings), trains_c_head=False))
     if settings.stages.finetune_epochs:

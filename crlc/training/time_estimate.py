@@ -108,7 +108,7 @@ class RunTimer:
             # An earlier run is one more measurement. It narrows the range: it lasted minutes, the timed steps seconds.
             likely = min(max(seconds, training.low), training.high)
             training = TimeRange((training.low * likely) ** 0.5, (training.high * likely) ** 0.5)
-        features = self._estimate_features(images, settings) if settings.model.frozen else NO_TIME
+        features = self._estimate_features(images, settings) if stages[0].uses_frozen_features else NO_TIME
         return RunTime(training, features)
 
     def _estimate_stage(self, images: TrainingImages, stage: Stage) -> TimeRange:
@@ -140,7 +140,10 @@ def make_step_key(settings: TrainSettings, device: str) -> StepKey:
         "pairs",
         "backbone",
         "frozen",
+        "stored_features",
+        "stem",
         "image_size",
+        "view_source",
         "batch_size",
         "clusters",
         "subheads",
@@ -163,7 +166,7 @@ def _time_step(images: TrainingImages, stage: Stage, device: torch.device) -> Ti
     The lower end is the computing time divided by the number of threads: the duration if no other program ran. Steps
     are timed on a few images, because their duration does not depend on the number of images.
     """
-    settings = stage.settings.replace(pretrain_epochs=0, finetune_epochs=0, frozen=stage.uses_frozen_features)
+    settings = stage.settings.replace(pretrain_epochs=0, finetune_epochs=0, frozen=stage.freezes_backbone)
     few = select_positions(
         images, images.list_clusterable()[: max(settings.data.batch_size, 2 * settings.model.clusters)]
     )

@@ -106,7 +106,7 @@ class Trainer:
         weights = restored.network if restored is not None else optional.initial_weights
         built = build_network(settings, len(images), components=count_components(weights))
         self.network = built.network.to(compute.device, compute.dtype).to(memory_format=torch.channels_last)
-        if not all(stage.uses_frozen_features for stage in self.stages):
+        if not all(stage.freezes_backbone for stage in self.stages):
             synchronize_batch_norms(self.network, compute.world)
         self._data = StageData(built, images, optional.evaluation_images, settings, folder, compute)
         self._evaluator = Evaluator(self.network, self._data, folder, compute.world, optional.labels)
@@ -192,7 +192,7 @@ class Trainer:
         stage, restored = position.stage, self._restored
         self.logger.stage = stage.name
         self.logger.write_status(RunState.RUNNING, self.step)
-        self.network.set_backbone_frozen(frozen=stage.uses_frozen_features)
+        self.network.set_backbone_frozen(frozen=stage.freezes_backbone)
         self._data.load_stage(stage, self.step, self._report_preparation, fit_projection=restored is None)
         labels = self._labels
         if labels is not None and stage.uses_pseudo_labels:

@@ -41,7 +41,8 @@ def test_paper_presets_end_to_end():
     )  # fmt: skip
     assert PAPER_PRESETS["paper-cifar20"].model.clusters == 20
     assert PAPER_PRESETS["paper-imagenet-dogs"].model.clusters == 15
-    assert PAPER_PRESETS["paper-stl10"].model.stem == "pooled"
+    assert_values(PAPER_PRESETS["paper-stl10"], stem="pooled", clusterable_fraction=0.5)
+    assert_values(PAPER_PRESETS["paper-imagenet10"], view_source="originals", augment="photo-blur", epochs=500)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,7 @@ def test_paper_preset_variants_keep_clusters_epochs_and_augmentation_of_the_pres
     [
         ("paper-cifar10", "c-head", "c-head-only"),
         ("paper-two-stage-cifar10", "memory-bank", "paper-two-stage-cifar10"),
+        ("paper-cifar10", "stored-features", "paper-cifar10"),
         ("quick", "c-head-only", "quick"),
     ],
 )
@@ -89,8 +91,10 @@ def test_paper_presets_of_imagenet_subsets_need_weights():
     assert_values(
         build_preset("paper-imagenet50", replace(DIGITS, weights="moco.pth")),
         clusters=50, backbone="resnet50", frozen=True, pca_components=0, optimizer="sgd", learning_rate=5.0,
-        epochs=200, weight_decay=0.0,
+        epochs=200, weight_decay=0.0, stored_features=False, augment="photo-blur", view_source="originals",
     )  # fmt: skip
+    faster = build_preset("paper-imagenet50", replace(DIGITS, weights="moco.pth", variant="stored-features"))
+    assert_values(faster, stored_features=True, clusters=50)
 
 
 def test_paper_presets_semi():

@@ -56,6 +56,16 @@ OLD_RUN_JSON = {
             {"method": "two-stage", "pairs": "neighbours", "implementation": "memory-bank"},
             ("implementation='memory-bank'", "pairs='neighbours'"),
         ),
+        (
+            {
+                "method": "two-stage",
+                "pairs": "neighbours",
+                "backbone": "default",
+                "frozen": True,
+                "stored_features": False,
+            },
+            ("pca_components=256", "stored_features=False"),
+        ),
         ({"epoch": 3}, ("'epoch'", "epochs?")),
     ],
 )
@@ -125,7 +135,9 @@ NEWER_SETTINGS = {
     "finetune_feature_weight": None,
     "pseudo_label_weight": 0.0,
     "stem": "auto",
+    "stored_features": True,
     "unbalanced_entropy_weight": 0.0,
+    "view_source": "stored",
 }
 """Settings that earlier versions did not have, with the values that reproduce their training."""
 

@@ -101,6 +101,19 @@ def test_frozen_run_saves_no_backbone_and_its_model_assigns_images(tmp_path: Pat
     np.testing.assert_allclose(output.z, result["z"], atol=0.02)  # features are cached in half precision
 
 
+def test_frozen_run_on_views_trains_the_heads_only_and_finds_the_classes(tmp_path: Path):
+    settings = FROZEN.replace(
+        stored_features=False, pca_components=0, feature_weight=0.0, augment="photo", learning_rate=1e-2, epochs=12
+    )
+    original = build_backbone("default", 32).module.state_dict()
+    trainer = create_trainer(tmp_path, settings, make_colour_images())
+    assert not trainer.stages[0].uses_frozen_features
+    trainer.run()
+    assert all((value == original[name]).all() for name, value in trainer.network.backbone.state_dict().items())
+    assert trainer.logger.latest_metrics["acc"] > 0.9
+    assert not any(name.startswith("backbone.") for name in trainer.network.export_learned_state())
+
+
 def test_backbone_changes_only_in_fine_tuning(tmp_path: Path):
     original = build_backbone("default", 32).module.state_dict()
     frozen = train(tmp_path / "frozen", FROZEN, make_colour_images()).network.backbone.state_dict()
