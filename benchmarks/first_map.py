@@ -42,7 +42,8 @@ def run_ours(folder: Path) -> dict[str, float]:
     from crlc.analysis.maps.settings import MapSettings
     from crlc.cli.main import main as crlc
     from crlc.progress import Progress
-    from crlc.services.explore import ExplorationSettings, explore_dataset, read_exploration
+    from crlc.services.exploration import read_exploration
+    from crlc.services.explore import ExplorationSettings, explore_dataset
     from crlc.workspace import Workspace
 
     seconds: dict[str, float] = {}
@@ -84,7 +85,8 @@ def run_to_first_map(folder: Path) -> dict[str, float]:
 
     from crlc.analysis.maps.settings import MapSettings
     from crlc.progress import Progress
-    from crlc.services.explore import ExplorationSettings, explore_dataset, read_exploration
+    from crlc.services.exploration import read_exploration
+    from crlc.services.explore import ExplorationSettings, explore_dataset
     from crlc.training.device import measure_peak_memory_mb
     from crlc.workspace import Workspace
 

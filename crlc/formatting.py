@@ -84,7 +84,7 @@ def format_list(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
 
 def format_progress(progress: Progress) -> str:
     """Return one line: stage, fraction, count, speed and time left."""
-    parts = [progress.stage, f"{progress.done:,}"]
+    parts = [progress.stage] if not progress.done else [progress.stage, f"{progress.done:,}"]
     if progress.total is not None:
         fraction = progress.done / progress.total if progress.total else 1.0
         parts = [progress.stage, f"{fraction:4.0%}", f"{progress.done:,}/{progress.total:,}"]

@@ -9,9 +9,12 @@ valid Unicode, reversible.
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote, urlsplit
 
 _LOWEST_ESCAPED_BYTE, _HIGHEST_ESCAPED_BYTE = 0xDC80, 0xDCFF  # surrogateescape's range
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+_QUOTES, _FILE_SCHEME = ("'", '"'), "file:"
+_WINDOWS_DRIVE = re.compile(r"/[A-Za-z]:")
 FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r", "'")
 """Characters that start a formula in a spreadsheet, and the apostrophe that prevents it."""
 
@@ -36,6 +39,17 @@ def to_printable(path: str) -> str:
 def from_printable(text: str) -> str:
     """Return the path of printable text; the inverse of `to_printable`."""
     return _ESCAPE.sub(_unescape, text)
+
+
+def parse_typed_path(text: str) -> str:
+    """Return the path that a user typed or pasted: without spaces and quotes around it, or from a `file://` URL."""
+    text = text.strip()
+    while len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES:
+        text = text[1:-1].strip()
+    if not text.lower().startswith(_FILE_SCHEME):
+        return text
+    path = unquote(urlsplit(text.replace("#", "%23").replace("?", "%3F")).path, errors="surrogateescape")
+    return path[1:] if _WINDOWS_DRIVE.match(path) else path
 
 
 def escape_formula(text: str) -> str:

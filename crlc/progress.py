@@ -72,6 +72,10 @@ class ProgressStage:
         self._started = self._reported = time.monotonic()
         self._done = 0
 
+    def start(self) -> None:
+        """Report that the stage has started, before its first item, which may take long to prepare."""
+        self._report(self._make_report(finished=False))
+
     def advance(self, count: int = 1) -> None:
         """Count more items as done."""
         self._done += count

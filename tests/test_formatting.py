@@ -61,6 +61,7 @@ def test_format_list_counts_the_hidden_texts():
     ("progress", "text"),
     [
         (Progress("Listing", 1200, None, 3400.0), "Listing  1,200  3,400 images/s"),
+        (Progress("Loading the network", 0, None, 0.0), "Loading the network"),
         (Progress("Decoding", 500, 2000, 100.0), "Decoding   25%  500/2,000  100 images/s  15 s left"),
         (Progress("Decoding", 2000, 2000, 100.0, finished=True), "Decoding  100%  2,000/2,000  100 images/s"),
         (Progress("UMAP", 50, 200, 2.5, unit="rounds"), "UMAP   25%  50/200  2.5 rounds/s  1 min 0 s left"),

@@ -11,6 +11,7 @@ from crlc.paths import (
     encode_path,
     escape_formula,
     from_printable,
+    parse_typed_path,
     to_printable,
     unescape_formula,
 )
@@ -49,3 +50,23 @@ def test_escape_formula_is_safe_and_lossless(text: str):
 )
 def test_to_printable_escapes_unprintable_characters(name: str, text: str):
     assert to_printable(name) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("  /home/me/photos \n", "/home/me/photos"),
+        ("'/home/me/my photos'", "/home/me/my photos"),
+        (' "/home/me/photos " ', "/home/me/photos"),
+        ("file:///home/me/my%20photos", "/home/me/my photos"),
+        ("file://localhost/home/me/caf%C3%A9 #1?", "/home/me/café #1?"),
+        ("file:///C:/Users/me", "C:/Users/me"),
+        ("'file:///home/me'", "/home/me"),
+        ("/home/me/o'brien", "/home/me/o'brien"),
+        ("/home/'me'", "/home/'me'"),
+        ('"', '"'),
+        ("   ", ""),
+    ],
+)
+def test_parse_typed_path_removes_what_people_paste_around_a_path(text: str, path: str):
+    assert parse_typed_path(text) == path

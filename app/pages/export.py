@@ -15,7 +15,7 @@ from app.components.common.current_view import show_no_datasets
 from app.components.common.download import show_download
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
-from app.components.common.safe_text import show_caption, show_done, show_error
+from app.components.common.safe_text import show_caption, show_done, show_error, show_warning
 from app.navigation import link_to
 from app.server.routes.exports import build_export_url
 from app.state.current import open_current_dataset, open_current_run
@@ -24,11 +24,14 @@ from app.state.selection import get_selection
 from app.state.widgets import restore_widget_value
 from app.urls import build_labels_url
 from app.view_models.export_previews import LINK_TITLES, open_exporter, preview_dataset_labels, preview_export
+from app.view_models.training_progress import describe_partial_result
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.html_map import MAX_THUMBNAILS
 from crlc.export.tables import COLUMNS
 from crlc.formatting import format_count
+from crlc.runs.folder import RunFolder
+from crlc.runs.results import read_result
 from crlc.services.export import (
     DEFAULT_PREVIEW_ROWS,
     FORMATS,
@@ -67,6 +70,7 @@ def render() -> None:
     except CrlcError as error:
         show_error(str(error))
         return
+    _warn_if_unfinished(run)
     formats, rest = st.columns([2, 5], gap="medium")
     with formats:
         export_format = _show_formats()
@@ -87,6 +91,13 @@ def render() -> None:
             _show_preview(exporter, export_format, options)
         except CrlcError as error:
             show_error(str(error))
+
+
+def _warn_if_unfinished(run: RunFolder) -> None:
+    """Warn if the clusters are those of a run that has not finished, which every export would contain."""
+    metadata = read_result(run).metadata
+    if not metadata.get("final", True):
+        show_warning(f"{describe_partial_result(metadata, run.read_status())}. The export contains these clusters.")
 
 
 def _show_empty_state() -> None:

@@ -74,6 +74,7 @@ def _show_table(runs: RunStore, lines: list[RunEntry], rows: list[dict[str, Any]
         on_select=lambda: _select_row(lines),
         selection_mode="single-row",
         height=min(420, 38 + 35 * len(rows)),
+        placeholder="",  # a run of images without classes has no accuracy
         column_config={name: _build_column(name, about) for name, about in COLUMNS.items()},
     )
     damaged = len(runs.list_ids()) - len(lines)

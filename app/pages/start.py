@@ -25,6 +25,7 @@ from crlc.data.options import MAX_SIZE, MIN_SIZE, ImportOptions
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.jobs.shared_queue import get_queue
+from crlc.paths import parse_typed_path
 from crlc.workspace import Workspace
 
 _CARDS_AT_FIRST = 5
@@ -106,11 +107,11 @@ def _show_import_form(workspace: Workspace) -> None:
             options = _show_import_options()
     if is_digits_submitted:
         _train_on_digits(workspace)
-    elif is_import_submitted and not path.strip():
+    elif is_import_submitted and not parse_typed_path(path):
         st.warning("Enter the path of a folder first.")
     elif is_import_submitted:
         try:
-            record_started_task(start_import(workspace, path.strip(), options=ImportOptions(**options)))
+            record_started_task(start_import(workspace, parse_typed_path(path), options=ImportOptions(**options)))
         except CrlcError as error:
             show_error(str(error))
 
@@ -146,12 +147,17 @@ def _train_on_digits(workspace: Workspace) -> None:
             if example is not None:
                 example.wait()  # it imports the same dataset
             name = _find_digits(workspace) or workspace.import_dataset(_DIGITS)[0].name
-        job = get_queue(workspace).submit(TrainForm(name, preset="quick").to_arguments(), title=name)
+        queue = get_queue(workspace)
+        running = next((job for job in queue.read_jobs() if job.is_running and job.run is not None), None)
+        job = queue.submit(TrainForm(name, preset="quick").to_arguments(), title=name)
     except (CrlcError, OSError) as error:
         show_error(str(error))
         return
-    request_selection(name, "")  # no run: the page follows the new job
-    training.follow_job(job.id)
+    if running is not None:  # its curves stay; the queue below them has the new job
+        request_selection(running.title, running.run)
+    else:
+        request_selection(name, "")  # no run: the page follows the new job
+        training.follow_job(job.id)
     go_to("train")
 
 

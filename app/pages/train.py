@@ -143,7 +143,7 @@ def _show_form(
     if is_started:
         # The training needs the computer now.
         get_command_runner().cancel(build_estimate_command(workspace, dataset, form))
-        _start_training(queue, form)
+        _start_training(queue, form, is_busy=is_busy)
 
 
 def _show_deviations(form: TrainForm) -> None:
@@ -177,13 +177,16 @@ def _show_measure_toggle() -> bool:
     )  # fmt: skip
 
 
-def _start_training(queue: JobQueue, form: TrainForm) -> None:
+def _start_training(queue: JobQueue, form: TrainForm, *, is_busy: bool) -> None:
     try:
         job = queue.submit(form.to_arguments(), title=form.dataset)
     except (CrlcError, OSError) as error:
         show_error(str(error))
         return
-    training.follow_job(job.id)
+    if is_busy:  # the curves of the current run stay; the queue below them has the new job
+        st.toast("Added to the queue.", icon=":material/playlist_add:")
+    else:
+        training.follow_job(job.id)
     st.rerun()
 
 

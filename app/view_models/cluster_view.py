@@ -10,7 +10,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,9 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.services.analyse_run import QualityReport, RunAnalysis
+from crlc.services.exploration import Exploration
 from crlc.services.maps import load_map, start_map
 from crlc.services.neighbours import RunNeighbours
-
-if TYPE_CHECKING:
-    from crlc.services.explore import Exploration  # imports torch
 
 MOST_CONFIDENT, LEAST_CONFIDENT = "most confident", "least confident"
 MOST_TYPICAL, OUTLIERS = "typical", "outliers"

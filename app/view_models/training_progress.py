@@ -126,7 +126,7 @@ def describe_partial_result(metadata: Record, status: RunStatus) -> str:
 def _describe_progress(status: RunStatus, settings: Mapping[str, Any]) -> tuple[float, str]:
     if status.state.is_active and status.preparing is not None:
         if not status.total:
-            return 0.0, f"{status.preparing} {status.done:,}"
+            return 0.0, f"{status.preparing} {status.done:,}" if status.done else status.preparing
         fraction = status.done / status.total
         return fraction, f"{status.preparing} {fraction:.0%}"
     fraction = min(1.0, status.step / status.steps) if status.steps else 0.0

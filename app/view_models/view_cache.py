@@ -14,6 +14,7 @@ from crlc.errors import NotFoundError
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
 from crlc.services.analyse_run import RunAnalysis
+from crlc.services.exploration import read_exploration
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -110,8 +111,6 @@ def evict_view(view: RunView) -> None:
 
 def open_dataset_view(workspace: Workspace, dataset: ImageDataset) -> DatasetView | None:
     """Return the view of an untrained dataset; `None` if its current version was not explored."""
-    from crlc.services.explore import read_exploration  # imports torch
-
     with _lock:
         annotation_state = open_annotations(dataset).refresh()
         exploration = read_exploration(dataset)

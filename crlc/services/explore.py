@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 
 from crlc.analysis.class_metrics import match_clusters
 from crlc.analysis.maps.process import load_or_compute_map
-from crlc.analysis.maps.settings import MapSettings, read_map
+from crlc.analysis.maps.settings import MapSettings
 from crlc.analysis.normalization import fingerprint_features
 from crlc.annotations.store import AnnotationStore
-from crlc.arrays import FloatArray
 from crlc.data.dataset import ImageDataset
-from crlc.errors import DamagedError, UsageError, explain_disk_full
-from crlc.files import read_json, write_file, write_json, writer_lock
+from crlc.errors import UsageError, explain_disk_full
+from crlc.files import write_file, write_json, writer_lock
 from crlc.progress import Progress, ProgressCallback, ProgressStage, no_progress
+from crlc.services.exploration import KIND, MARKER, VERSION, Exploration, open_exploration, read_exploration
 from crlc.services.run_preparation import store_pixels
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
@@ -48,13 +48,12 @@ from crlc.training.presets import DEFAULT_CLUSTERS, FROZEN_HEADS
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
-_KIND, _VERSION = "exploration", 1
-_MARKER = "exploration.json"
-_ADVICE = "Delete it; it is computed again when needed."
-_LOADED_ARRAYS = ("ids", "cluster", "distance")
 _ROWS_PER_BATCH = 4096
 MAX_KMEANS_ROWS = 50_000
 """Maximum number of rows that k-means is fitted on."""
+
+LOADING_STAGE = "Loading the network"
+"""Name of the stage in progress reports; it has no items."""
 
 _FIRST_PART_IMAGES = 500
 _PART_GROWTH = 3
@@ -90,48 +89,6 @@ class ExplorationSettings:
         """
         if self.clusters is not None and self.clusters < _MIN_CLUSTERS:
             raise UsageError(f"clusters={self.clusters} is not allowed: it must be at least {_MIN_CLUSTERS}.")
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """Result of an exploration, with one row per image. The clusters are provisional: nothing was trained."""
-
-    ids: NDArray[np.int64]
-    vectors: NDArray[np.float32]
-    """Projected features, (N, d), memory-mapped."""
-
-    clusters: NDArray[np.int64]
-    """k-means cluster of each image; cluster 0 is the largest, or was the largest of the first part."""
-
-    distance: NDArray[np.float32]
-    """Distance to the centre of its cluster; typical images have small distances."""
-
-    coordinates: FloatArray
-    """Map coordinates, (N, 2)."""
-
-    metadata: dict[str, Any]
-    """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether features of further images are still to be computed."""
-        return "of" in self.metadata
-
-    @property
-    def cluster_count(self) -> int:
-        """Number of clusters."""
-        return int(self.metadata["clusters"])
-
-
-def read_exploration(dataset: ImageDataset) -> Exploration | None:
-    """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
-
-    It still contains images that were excluded after it was computed.
-    """
-    try:
-        return _read(dataset)
-    except (DamagedError, OSError, ValueError, EOFError, KeyError, TypeError):
-        return None
 
 
 def explore_dataset(
@@ -178,6 +135,7 @@ def explore_dataset(
         ):
             return stored
         root.mkdir(exist_ok=True)
+        report(Progress(LOADING_STAGE, 0, None, 0.0))  # on a busy computer, the page would show `Decoding 100%` for 10 s
         device = device or torch.device("cpu")
         if store_parts:
             report = _store_parts(dataset, images, settings, device, report)
@@ -244,12 +202,12 @@ def _store(
         stored = read_exploration(dataset)
         part = stored if stored is not None and stored.is_partial else None
         _write_arrays(folder, images, settings, device, report, part)
-        write_json(dataset.folder / _MARKER, {"kind": _KIND, "version": _VERSION, **metadata})
+        write_json(dataset.folder / MARKER, {"kind": KIND, "version": VERSION, **metadata})
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     _remove_all_except(folder, root.glob("arrays-*"))
-    written = _read(dataset)
+    written = open_exploration(dataset)
     assert written is not None, "the marker was written for this version"
     return written
 
@@ -348,22 +306,3 @@ def _build_metadata(
         "map": {"method": settings.map.method, **settings.map.relevant},
         "folder": folder,
     }
-
-
-def _read(dataset: ImageDataset) -> Exploration | None:
-    """Read the stored exploration; `None` if it is of another dataset version.
-
-    Raises:
-        DamagedError, OSError, ValueError, EOFError, KeyError, TypeError: there is none, or it is damaged.
-    """
-    marker = read_json(dataset.folder / _MARKER, _KIND, _VERSION, _ADVICE)
-    metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
-    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, dataset.version):
-        return None
-    folder = dataset.folder / "exploration" / metadata["folder"]
-    ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
-    vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    coordinates = read_map(folder / "map.npy", len(ids))
-    if coordinates is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
-        raise DamagedError(f"{folder} is not complete.", advice=_ADVICE)
-    return Exploration(ids, vectors, clusters, distance, coordinates, metadata)

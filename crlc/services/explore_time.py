@@ -19,7 +19,8 @@ from crlc.data.options import ImportOptions
 from crlc.data.pixel_store import list_stored_sizes
 from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
-from crlc.services.explore import MAX_KMEANS_ROWS, ExplorationSettings, compute_provisional_clusters, read_exploration
+from crlc.services.exploration import read_exploration
+from crlc.services.explore import MAX_KMEANS_ROWS, ExplorationSettings, compute_provisional_clusters
 from crlc.training.feature_cache import count_missing_features
 from crlc.training.images import load_images
 from crlc.training.network_builder import BuiltNetwork, build_network

@@ -25,7 +25,7 @@ from crlc.export.html_map import write_html_map
 from crlc.export.rows import RunExport
 from crlc.export.tables import build_record_batch, write_table
 from crlc.formatting import format_count
-from crlc.paths import to_printable
+from crlc.paths import parse_typed_path, to_printable
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_any_map, load_run_map
@@ -217,16 +217,17 @@ class ExportFormat:
 
 
 def resolve_destination(text: str, default_name: str, export_format: ExportFormat) -> Path:
-    """Return the destination that a user typed: an absolute path; `~` is the home directory.
+    """Return the destination that a user typed: an absolute path or `file://` URL; `~` is the home directory.
 
     If a file is exported and `text` is an existing folder, the file is called `default_name`.
 
     Raises:
         UsageError: the path is empty or relative, or its suffix contradicts the format.
     """
-    if not text.strip():
+    typed = parse_typed_path(text)
+    if not typed:
         raise UsageError("The path is empty.", advice="Enter an absolute path.")
-    path = Path(text.strip()).expanduser()
+    path = Path(typed).expanduser()
     if not path.is_absolute():
         raise UsageError(
             f"{to_printable(str(path))} is a relative path.",

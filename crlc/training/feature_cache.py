@@ -177,6 +177,7 @@ def _compute_features(
     keys, was_training = make_feature_keys(images), network.training
     network.eval()
     stage = ProgressStage(FEATURES_STAGE, len(positions), report)
+    stage.start()  # loading the engine takes seconds, during which the page would still show the step before
     batches: list[NDArray[np.float16]] = []
     begin = done = 0
     try:

@@ -134,7 +134,7 @@ class Workspace:
                 folder = self._datasets / name
                 try:
                     outcome = Importer(folder, source, info.options, report).run()
-                except CrlcError:
+                except BaseException:  # also if the user cancels the import
                     if is_new and not _has_images(folder):
                         shutil.rmtree(folder, ignore_errors=True)
                     raise

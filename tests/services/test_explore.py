@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +17,11 @@ from crlc.errors import BusyError, UsageError
 from crlc.files import writer_lock
 from crlc.progress import Progress
 from crlc.services import explore
-from crlc.services.explore import ExplorationSettings, compute_provisional_clusters, explore_dataset, read_exploration
+from crlc.services.exploration import read_exploration
+from crlc.services.explore import ExplorationSettings, compute_provisional_clusters, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
+from tests.conftest import ROOT
 
 SMALL = ExplorationSettings(2, MapSettings("pca"), network=FROZEN_HEADS.replace(image_size=48))
 COUNT = 30
@@ -41,7 +45,8 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
     assert read_exploration(dataset) is None
     stages: list[str] = []
     found = explore_dataset(workspace, dataset, SMALL, report=lambda progress: stages.append(progress.stage))
-    assert {"Decoding", "Computing features", "Provisional clusters", "PCA"} <= set(stages)
+    order = ("Decoding", explore.LOADING_STAGE, "Computing features", "Provisional clusters", "PCA")
+    assert [stage for stage in dict.fromkeys(stages) if stage in order] == list(order)
     assert found.metadata["provisional"] is True
     assert found.ids.tolist() == list(range(1, COUNT + 1))
     assert sorted(np.bincount(found.clusters).tolist()) == [15, 15]
@@ -59,7 +64,7 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
 
     # Another number of clusters needs neither the backbone nor the map again.
     three = explore_dataset(workspace, dataset, replace(SMALL, clusters=3), report=lambda one: stages.append(one.stage))
-    assert stages == ["Provisional clusters"]
+    assert stages == [explore.LOADING_STAGE, "Provisional clusters"]
     assert three.cluster_count == 3
     np.testing.assert_array_equal(three.coordinates, found.coordinates)
     folders = sorted(path.name.split("-")[0] for path in (dataset.folder / "exploration").iterdir())
@@ -145,3 +150,21 @@ def test_explore_dataset_stores_growing_parts_before_the_whole(
     seen.clear()
     explore_dataset(workspace, dataset, replace(SMALL, clusters=3), store_parts=True, report=report)
     assert all(count == COUNT for count in seen)
+
+
+@pytest.mark.slow
+def test_stored_exploration_is_read_without_torch(workspace: Workspace, bars_file: Path):
+    dataset, _ = workspace.import_dataset(str(bars_file))
+    explore_dataset(workspace, dataset, SMALL)
+    # Importing torch takes seconds, during which the Explore page of a new server would stay empty.
+    script = """
+import sys
+from pathlib import Path
+from app.view_models.view_cache import open_dataset_view
+from crlc.workspace import Workspace
+workspace = Workspace(Path(sys.argv[1]))
+assert len(open_dataset_view(workspace, workspace.open_dataset(sys.argv[2])).ids) == int(sys.argv[3])
+assert "torch" not in sys.modules
+"""
+    arguments = [str(workspace.root), dataset.name, str(COUNT)]
+    subprocess.run([sys.executable, "-c", script, *arguments], check=True, timeout=60, cwd=ROOT)

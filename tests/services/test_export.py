@@ -97,6 +97,8 @@ def test_resolve_destination_adds_the_default_file_name_to_a_folder(exporter: Ex
     assert exporter.build_default_file_name(FORMATS["labels"]) == "set-labels.csv"
     assert resolve_destination(str(tmp_path), "tiny-run.csv", csv) == tmp_path / "tiny-run.csv"
     assert resolve_destination(f" {tmp_path}/x.CSV ", "tiny-run.csv", csv) == tmp_path / "x.CSV"
+    assert resolve_destination(f"'{tmp_path}/x.csv' ", "tiny-run.csv", csv) == tmp_path / "x.csv"
+    assert resolve_destination(f"file://{tmp_path}/x%20y.csv", "tiny-run.csv", csv) == tmp_path / "x y.csv"
     for wrong, fact in (("", "empty"), ("a.csv", "a.csv"), (f"{tmp_path}/a.txt", r"\.csv")):
         with pytest.raises(UsageError, match=fact):
             resolve_destination(wrong, "x.csv", csv)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from crlc.errors import NotFoundError, SourceError
+from crlc.progress import Progress
 from crlc.workspace import Workspace, get_default_workspace
 from tests.fixtures.images import make_image, save_images
 
@@ -126,3 +127,18 @@ def test_readers_see_the_old_state_during_an_import(workspace: Workspace, tmp_pa
     assert seen == [3]
     assert len(dataset.open_pixels()) == 4
     assert sqlite3.connect(dataset.folder / "manifest.sqlite").execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_cancelled_import_leaves_no_dataset_without_images(workspace: Workspace, tmp_path: Path):
+    save_images(tmp_path / "set", 3)
+
+    class CancelledError(Exception):
+        """Raised by the caller of the import, as the app does."""
+
+    def cancel(_: Progress) -> None:
+        raise CancelledError
+
+    with pytest.raises(CancelledError):
+        workspace.import_dataset(str(tmp_path / "set"), report=cancel)
+    assert workspace.list_dataset_names() == []
+    assert workspace.import_dataset(str(tmp_path / "set"))[1].readable == 3

@@ -88,7 +88,6 @@ def _describe_preview(view: ClusterView) -> str:
 def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGenerator) -> ClusterView | None:
     """Show the preview of a dataset; it is computed by itself, and shown while it grows."""
     key, stamp = build_preview_key(workspace, dataset.name), read_preview_stamp(dataset)
-    # Opening a view imports torch, which takes seconds: the first images are shown before.
     found = None if stamp is None else open_dataset_view(workspace, dataset)
     if get_preview(workspace, dataset.name) is None and (found is None or found.is_growing):
         start_preview(workspace, dataset)

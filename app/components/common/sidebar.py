@@ -8,6 +8,7 @@ from app.components.common.keyboard import show_keyboard_button
 from app.components.common.safe_text import show_caption, show_warning
 from app.navigation import link_to, show_page_links
 from app.state import selection
+from app.view_models.job_titles import describe_job
 from app.view_models.run_table import list_runs
 from crlc.errors import CrlcError
 from crlc.jobs.job import Job
@@ -71,8 +72,9 @@ def _show_active_jobs(page_title: str) -> None:
     with st.container(height=96, border=False):  # the height is fixed, so that nothing below moves
         if not jobs:
             return
-        words = [f"Training {job.title}" for job in running] + ([f"{waiting} queued"] if waiting else [])
-        show_caption(" · ".join(words))
+        entries = {entry.id: entry for entry in list_runs(workspace)}
+        words = [f"Training {describe_job(job, entries)}" for job in running]
+        show_caption(", ".join(words + ([f"{waiting} queued"] if waiting else [])))
         link_to("train", "Show training")
 
 

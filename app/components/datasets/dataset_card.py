@@ -12,7 +12,7 @@ from app.background.imports import start_import
 from app.background.previews import build_preview_key, get_preview, read_preview_stamp
 from app.components.common.image_strip import show_image_strip
 from app.components.common.polling import show_task
-from app.components.common.safe_text import show_caption, show_error, show_text
+from app.components.common.safe_text import show_caption, show_error, show_text, show_warning
 from app.components.datasets.originals import show_missing_originals
 from app.components.map.first_map_estimate import show_first_map_estimate
 from app.navigation import go_to
@@ -32,7 +32,9 @@ _SAMPLE_IMAGES = 12
 _STRIP_HEIGHT_PIXELS = 62
 """At this height, twelve square images fit beside each other without being cut."""
 
-_LISTED_REASONS = 6
+_MAX_REASONS, _REASONS_HEIGHT_PIXELS = 12, 320
+"""More reasons than this scroll within the height."""
+
 _IMPORT_POLL_SECONDS = 2.0
 _WITHOUT_ORIGINALS = "Until then, thumbnails are shown at the stored size."
 
@@ -196,7 +198,8 @@ def _show_state(workspace: Workspace, dataset: ImageDataset, summary: DatasetSum
     if not summary.complete:
         words, button = st.columns([5, 1.3], vertical_alignment="center")
         with words:
-            show_error("Import paused. Progress is saved.")
+            done, total = summary.readable, summary.readable + summary.pending
+            show_warning(f"Import paused after {done:,} of {format_count(total, 'image')}. Progress is saved.")
         if button.button("Resume import", key=f"carry-on-{dataset.name}", width="stretch"):
             record_started_task(start_import(workspace, dataset.info.location, dataset.name))
             st.rerun()
@@ -220,8 +223,9 @@ def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     count = sum(summary.unreadable.values())
     if count:
         with st.expander(f"{format_count(count, 'file')} could not be read", key=f"problems-{dataset.name}"):
-            reasons = list(summary.unreadable.items())[:_LISTED_REASONS]
-            show_text("\n".join(f"{number:,} × {reason}" for reason, number in reasons))  # noqa: RUF001
+            with st.container(height=_REASONS_HEIGHT_PIXELS if len(summary.unreadable) > _MAX_REASONS else "content"):
+                reasons = summary.unreadable.items()
+                show_text("\n".join(f"{number:,} × {reason}" for reason, number in reasons))  # noqa: RUF001
             st.html(
                 f"<a href='{escape(build_problems_url(dataset.name))}' download>Download list of unreadable files</a>"
             )

@@ -10,6 +10,7 @@ from app.components.common.safe_text import show_error
 from crlc.data.dataset import ImageDataset
 from crlc.data.originals import find_missing_originals
 from crlc.errors import CrlcError
+from crlc.paths import parse_typed_path
 from crlc.workspace import Workspace
 
 _CHECK_SECONDS = 10.0
@@ -47,9 +48,10 @@ def show_missing_originals(workspace: Workspace, dataset: ImageDataset, remark: 
             help="Sets the folder or file that this dataset was imported from.",
         )
         is_sent = button.form_submit_button("Relink images", width="stretch", key=f"relink-originals-{dataset.name}")
-        if is_sent and location.strip():
+        path = parse_typed_path(location)
+        if is_sent and path:
             try:
-                report = workspace.relink_dataset(dataset.name, location.strip())
+                report = workspace.relink_dataset(dataset.name, path)
             except (CrlcError, OSError) as error:
                 show_error(str(error))
             else:

@@ -14,6 +14,8 @@ from app.components.training.run_curves import show_curves, show_numbers
 from app.navigation import go_to
 from app.state import training
 from app.state.selection import request_selection
+from app.view_models.job_titles import describe_job
+from app.view_models.run_table import list_runs
 from app.view_models.training_progress import (
     TrainingProgressView,
     build_progress_view,
@@ -140,7 +142,7 @@ def _show_buttons(queue: JobQueue, run: RunFolder, view: TrainingProgressView, j
                 key="live-stop-now",
                 help="Stops without a checkpoint. Up to a minute of training is lost.",
             )
-        elif job is not None and job.is_running:
+        elif job is not None and job.is_running and view.is_training:  # its process outlives a finished run
             _show_action(
                 "Stop",
                 queue.stop,
@@ -212,12 +214,12 @@ def _show_queue(queue: JobQueue, jobs: list[Job], shown: str | None) -> None:
     if not others:
         return
     st.subheader("Queue", anchor=False)
+    entries = {entry.id: entry for entry in list_runs(Workspace())}
     for job in others:
         words, buttons = st.columns([3, 2], vertical_alignment="center")
         with words:
-            show_text(
-                f"{job.title}: {_STATE_TITLES[job.state].lower()}{', started in a terminal' if job.is_external else ''}"
-            )
+            where = ", started in a terminal" if job.is_external else ""
+            show_text(f"{_STATE_TITLES[job.state]}{where}: {describe_job(job, entries)}")
         with buttons, st.container(horizontal=True, horizontal_alignment="right"):
             if job.run is not None:
                 _show_action("Show", lambda one: request_selection(one.title, one.run), job, key=f"show-{job.id}")
@@ -228,12 +230,13 @@ def _show_queue(queue: JobQueue, jobs: list[Job], shown: str | None) -> None:
 
 def _show_failures(queue: JobQueue, jobs: list[Job]) -> None:
     """Show the jobs that failed before they had a run; they appear in no other list."""
+    entries = {entry.id: entry for entry in list_runs(Workspace())} if jobs else {}
     for job in jobs:
         if job.state is JobState.CANCELLED:
             continue
         words, buttons = st.columns([3, 2], vertical_alignment="center")
         with words:
-            show_error(f"{job.title}: {job.error or job.state}")
+            show_error(f"{describe_job(job, entries)}: {job.error or job.state}")
         with buttons, st.container(horizontal=True, horizontal_alignment="right"):
             _show_action("Try again", _retry, queue, job.id, key=f"retry-{job.id}")
             _show_action("Dismiss", queue.dismiss, job.id, key=f"forget-{job.id}")

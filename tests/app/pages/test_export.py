@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,13 @@ def test_export_page_shows_the_error_of_a_damaged_result(tiny: Workspace):
     test = page("export")
     assert not test.exception
     assert "tiny-run cannot be used" in alerts(test)
+
+
+def test_export_page_warns_if_the_run_is_not_finished(tiny: Workspace):
+    assert "after epoch" not in texts(page("export"))
+    marker = RunStore(tiny).open("tiny-run").path / "result.json"
+    marker.write_text(json.dumps({**json.loads(marker.read_text()), "final": False, "step": 5, "images": 12, "of": 12}))
+    test = page("export")
+    assert not test.exception
+    assert "after epoch" in texts(test)
+    assert "role='status'" in next(one.proto.body for one in test.get("html") if "after epoch" in one.proto.body)

@@ -43,6 +43,8 @@ def test_run_table_has_state_and_metrics(trained: Workspace):
     test = page("runs")
     assert not test.exception
     assert len(test.dataframe[0].value) == 2
+    assert test.dataframe[0].proto.placeholder == ""  # not `None` where a run has no value
+    assert test.dataframe[0].proto.HasField("placeholder")
 
 
 def test_unique_titles_number_equal_titles(trained: Workspace):

@@ -24,6 +24,7 @@ from crlc.jobs.shared_queue import get_queue
 from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from tests.fixtures.app_pages import alerts, page, run_ids, texts
+from tests.fixtures.broken_files import make_broken_folder
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
 
@@ -73,6 +74,16 @@ def test_dataset_card_shows_counts_and_problems(empty: Workspace):
     assert "the file is empty" in texts(test)
     assert "/problems/photos" in texts(test)
     assert "/duplicates/photos" in texts(test)
+
+
+def test_dataset_card_explains_every_unreadable_file(empty: Workspace):
+    folder = empty.root.parent / "messy"
+    make_broken_folder(folder)
+    empty.import_dataset(str(folder))
+    unreadable = empty.open_dataset("messy").summarize().unreadable
+    shown = texts(page("start"))
+    assert len(unreadable) > 6
+    assert [reason for reason, number in unreadable.items() if f"{number} × {reason}" not in shown] == []  # noqa: RUF001
 
 
 @pytest.mark.slow
@@ -184,7 +195,8 @@ def test_dataset_card_resumes_an_interrupted_import(empty: Workspace, photos: Pa
     with Manifest(empty.open_dataset("photos").folder) as manifest, manifest.transaction():
         manifest.set_complete(complete=False)
     test = page("start")
-    assert "Import paused" in alerts(test)
+    assert "3 of 3 images" in texts(test)
+    assert alerts(test) == ""  # nothing is wrong
     assert test.button(key="train-photos").disabled
     test.button(key="carry-on-photos").click().run()
     for task in list_imports(empty).values():

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.navigation import PAGES
+from crlc.jobs.job import JobState, create_job
+from crlc.jobs.job_file import JobFile
 from crlc.jobs.shared_queue import get_queue
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
@@ -125,6 +129,33 @@ def test_train_page_starts_the_shown_command(trained: Workspace):
     test.button(key="start-training").click().run()
     (job,) = get_queue(trained).read_jobs()
     assert shlex.join(["crlc", *job.arguments]) == command
+
+
+def test_second_training_leaves_the_first_on_the_page(trained: Workspace):
+    get_queue(trained).close()  # so that the jobs stay queued
+    test = page("train")
+    for clusters in (5, 6):
+        test.number_input(key="train-clusters-digits").set_value(clusters).run()
+        test.button(key="start-training").click().run()
+    first, second = get_queue(trained).read_jobs()
+    shown = {one.key for one in test.main.button}
+    assert f"show-{second.id}" in shown
+    assert f"show-{first.id}" not in shown  # it is the one at the top
+    (words,) = (one for one in texts(test).splitlines() if "6 clusters" in one)
+    assert all(fact in words for fact in ("digits", "quick", "6 clusters", f"{datetime.now():%H:}"))
+    test.button(key="live-cancel").click().run()
+    assert [job.state for job in get_queue(trained).read_jobs()] == ["cancelled", "waiting"]
+
+
+def test_finished_run_has_no_stop_button_while_its_process_ends(trained: Workspace):
+    run = RunStore(trained).open("last")
+    get_queue(trained).close()
+    job = create_job(["train", "digits"], "digits", "app", run.id)
+    with JobFile(trained.root).edit() as jobs:
+        jobs.append(replace(job, state=JobState.RUNNING))
+    test = page("train")
+    assert test.subheader[0].value == "Finished"
+    assert "live-stop" not in {one.key for one in test.main.button}
 
 
 def test_train_page_explains_interrupted_and_failed_runs(trained: Workspace):

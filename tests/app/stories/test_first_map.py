@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from crlc.services.explore import read_exploration
+from crlc.services.exploration import read_exploration
 from tests.app.conftest import RunningApp
 from tests.fixtures.browser import import_folder, open_page
 

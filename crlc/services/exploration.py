@@ -1,0 +1,81 @@
+"""Stored exploration of a dataset: the result, and reading it without torch, whose import takes seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.analysis.maps.settings import read_map
+from crlc.arrays import FloatArray
+from crlc.data.dataset import ImageDataset
+from crlc.errors import DamagedError
+from crlc.files import read_json
+
+KIND, VERSION = "exploration", 1
+MARKER = "exploration.json"
+_ADVICE = "Delete it; it is computed again when needed."
+_LOADED_ARRAYS = ("ids", "cluster", "distance")
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """Result of an exploration, with one row per image. The clusters are provisional: nothing was trained."""
+
+    ids: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+    """Projected features, (N, d), memory-mapped."""
+
+    clusters: NDArray[np.int64]
+    """k-means cluster of each image; cluster 0 is the largest, or was the largest of the first part."""
+
+    distance: NDArray[np.float32]
+    """Distance to the centre of its cluster; typical images have small distances."""
+
+    coordinates: FloatArray
+    """Map coordinates, (N, 2)."""
+
+    metadata: dict[str, Any]
+    """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether features of further images are still to be computed."""
+        return "of" in self.metadata
+
+    @property
+    def cluster_count(self) -> int:
+        """Number of clusters."""
+        return int(self.metadata["clusters"])
+
+
+def read_exploration(dataset: ImageDataset) -> Exploration | None:
+    """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
+
+    It still contains images that were excluded after it was computed.
+    """
+    try:
+        return open_exploration(dataset)
+    except (DamagedError, OSError, ValueError, EOFError, KeyError, TypeError):
+        return None
+
+
+def open_exploration(dataset: ImageDataset) -> Exploration | None:
+    """Read the stored exploration; `None` if it is of another dataset version.
+
+    Raises:
+        DamagedError, OSError, ValueError, EOFError, KeyError, TypeError: there is none, or it is damaged.
+    """
+    marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE)
+    metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
+    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, dataset.version):
+        return None
+    folder = dataset.folder / "exploration" / metadata["folder"]
+    ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    coordinates = read_map(folder / "map.npy", len(ids))
+    if coordinates is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
+        raise DamagedError(f"{folder} is not complete.", advice=_ADVICE)
+    return Exploration(ids, vectors, clusters, distance, coordinates, metadata)
