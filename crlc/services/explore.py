@@ -135,7 +135,7 @@ def explore_dataset(
         ):
             return stored
         root.mkdir(exist_ok=True)
-        report(Progress(LOADING_STAGE, 0, None, 0.0))  # on a busy computer, the page would show `Decoding 100%` for 10 s
+        report(Progress(LOADING_STAGE, 0, None, 0.0))  # else `Decoding 100%` would stay on the page
         device = device or torch.device("cpu")
         if store_parts:
             report = _store_parts(dataset, images, settings, device, report)
