@@ -161,7 +161,8 @@ class ExplorePage:
 
     def change_order(self, to: str) -> float:
         """Change the order of the gallery."""
-        return self.measure("gallery", self.page.get_by_role("radio", name=to).click)
+        self.page.locator(".st-key-explore-order input").click()
+        return self.measure("gallery", self.page.get_by_role("option", name=to.capitalize()).click)
 
     def open_image(self, index: int) -> float:
         """Open an image with its neighbours, and close it."""

@@ -37,6 +37,7 @@ LAYERS = (
     ("app.components.gallery", "app.components.training", "app.components.datasets"),
     ("app.components.clusters", "app.components.runs"),
     ("app.components.labelling",),
+    ("app.components.explore",),
     ("app.pages",),
     ("app.server",),
     ("app.__main__",),

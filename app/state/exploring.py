@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import streamlit as st
 
+from app.view_models.image_filters import ImageFilters
 from crlc.arrays import ImageIds
 
 _KEY = "exploring"
@@ -15,7 +18,7 @@ _KEY = "exploring"
 
 @dataclass
 class SelectedImages:
-    """Images that the user selected."""
+    """Images that a gallery lists instead of all: inside a lasso, of a legend entry, or similar to an image."""
 
     ids: ImageIds
     title: str
@@ -29,6 +32,13 @@ class ExploreState:
 
     view_key: tuple[str, str] = ("", "")
     """Kind and name of the view."""
+
+    filters: ImageFilters = field(default_factory=ImageFilters)
+    filter_form: int = 0
+    """Changes whenever filters change outside their form, which then gets new widgets.
+
+    The form is in a closed popover: the browser would not show it the new values, and send the old ones back.
+    """
 
     selection: SelectedImages | None = None
     open_image: int | None = None
@@ -48,7 +58,7 @@ class ExploreState:
     """Current page of each gallery, by its name."""
 
     picked_ids: list[int] = field(default_factory=list)
-    """Images ticked in a gallery, to which the next action applies; a subset of what the gallery shows."""
+    """The selected images, to which the next action applies: ticked in a gallery, or by a lasso."""
 
     cluster: int | None = None
     """The cluster that is open on the Clusters page."""
@@ -61,6 +71,15 @@ class ExploreState:
 
     problem: str | None = None
     """Error of the last edit; `None` if it succeeded."""
+
+    edit_id: int | None = None
+    """Entry of the last edit in the history, which its message offers to undo; `None` if it cannot be undone."""
+
+    edit_count: int = 0
+    """Number of edits so far: each has its own message."""
+
+    edited_at: float = -math.inf
+    """Time of the last edit, by the monotonic clock."""
 
     needs_rerun: bool = False
     """True if a fragment changed something that the whole page shows."""
@@ -77,17 +96,37 @@ def get_explore_state(kind: str = "", name: str = "") -> ExploreState:
     return state
 
 
-def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False) -> None:
-    """Select images; an empty array clears the selection."""
+def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False, are_picked: bool = False) -> None:
+    """List images in the gallery; an empty array lists all images again.
+
+    Args:
+        ids: the images.
+        title: describes the images after their number.
+        is_ordered: True to show the images in the order of the ids.
+        are_picked: True to select the images for the next action, too.
+    """
     state = get_explore_state()
     state.selection = SelectedImages(ids, title, is_ordered) if len(ids) else None
     state.gallery_pages.clear()
-    state.picked_ids = []
+    state.picked_ids = ids.tolist() if are_picked else []
 
 
 def clear_selection() -> None:
     """Clear the selection."""
     select_images(np.empty(0, np.int64), "")
+
+
+def set_filters(filters: ImageFilters, *, are_from_form: bool = False) -> None:
+    """Set the filters; galleries start at their first page.
+
+    Args:
+        filters: the new filters.
+        are_from_form: True if the widgets of the form show them already.
+    """
+    state = get_explore_state()
+    state.filters = filters
+    state.filter_form += not are_from_form
+    state.gallery_pages.clear()
 
 
 def open_image(image_id: int) -> None:
@@ -122,9 +161,21 @@ def pick_images(ids: Sequence[int]) -> None:
     get_explore_state().picked_ids = list(ids)
 
 
+def change_picks(added: Sequence[int], removed: Sequence[int]) -> None:
+    """Add images to those that the next action applies to, and remove others."""
+    pick_images(sorted((set(get_explore_state().picked_ids) | set(added)) - set(removed)))
+
+
 def clear_picks() -> None:
     """Clear the picked images."""
     pick_images([])
+
+
+def record_edit(entry_id: int | None) -> None:
+    """Record the entry of an edit in the history, so that its message can offer to undo it."""
+    state = get_explore_state()
+    state.edit_id, state.edited_at = entry_id, time.monotonic()
+    state.edit_count += 1
 
 
 def set_page(name: str, to: int) -> None:

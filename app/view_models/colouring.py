@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,19 @@ class Colouring:
 
     scale: dict[str, Any]
     """Legend for the browser: `categories` with their entries, or a `continuous` ramp."""
+
+    def describe(self, value: int) -> str:
+        """Return the text of a category in the legend."""
+        return str(next((entry["text"] for entry in self.scale.get("entries", ()) if entry["value"] == value), ""))
+
+    def get_colour(self, row: int) -> str:
+        """Return the colour of the point of an image, as `points.js` draws it."""
+        value = int(self.values[row])
+        if value == NO_VALUE:
+            return UNKNOWN_COLOUR
+        if self.scale["kind"] == "categories":
+            return str(next(entry["colour"] for entry in self.scale["entries"] if entry["value"] == value))
+        return _interpolate(self.scale["ramp"], value / _MAX_VALUE)
 
 
 def list_colourings(view: ClusterView) -> tuple[str, ...]:
@@ -74,6 +87,15 @@ def compute_colouring(view: ClusterView, by: str, report: ProgressCallback = no_
         assert view.confidence is not None
         return _build_continuous(view.confidence, "confidence")
     return _build_continuous(view.compute_quality(report).images.neighbour_agreement, "neighbour agreement")
+
+
+def _interpolate(ramp: Sequence[str], fraction: float) -> str:
+    """Return the colour at a fraction from 0 to 1 of a ramp of hexadecimal colours."""
+    at = fraction * (len(ramp) - 1)
+    first = min(int(at), len(ramp) - 2)
+    low, high = (bytes.fromhex(colour[1:]) for colour in ramp[first : first + 2])
+    mixed = (round(one + (two - one) * (at - first)) for one, two in zip(low, high, strict=True))
+    return "#" + bytes(mixed).hex()
 
 
 def _build_categories(

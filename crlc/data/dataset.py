@@ -26,6 +26,9 @@ INFO_FILE = "dataset.json"
 RELINK_ADVICE = "If the originals moved, relink the dataset to their new location."
 _KIND, _VERSION = "dataset", 1
 _MAX_SINGLE_LOOKUPS = 1_000
+_HAS_COPIES = (
+    "status = 'ok' AND hash IN (SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1)"
+)
 """Up to this number, ids are looked up one by one; beyond it, the whole table is read at once."""
 
 
@@ -267,11 +270,16 @@ class ImageDataset:
             records = manifest.read_records("status = 'unreadable'", order="path")
             return _write_csv(stream, ("path", "bytes", "reason"), ((r.path, r.bytes, r.reason) for r in records))
 
+    def find_duplicates(self) -> NDArray[np.int64]:
+        """Return the ids of all readable images that have exact copies, ascending."""
+        with Manifest(self.folder) as manifest:
+            rows = manifest.connection.execute(f"SELECT id FROM images WHERE {_HAS_COPIES} ORDER BY id")
+            return np.array([number for (number,) in rows], dtype=np.int64)
+
     def write_duplicates_csv(self, stream: TextIO) -> int:
         """Write all images that have exact copies as CSV, copies in consecutive rows, and return how many there are."""
         with Manifest(self.folder) as manifest:
-            repeated = "SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1"
-            records = manifest.read_records(f"status = 'ok' AND hash IN ({repeated})", order="hash, path")
+            records = manifest.read_records(_HAS_COPIES, order="hash, path")
             return _write_csv(stream, ("path", "bytes", "hash"), ((r.path, r.bytes, r.hash) for r in records))
 
 

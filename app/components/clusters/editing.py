@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.common.safe_text import show_caption, show_error
-from app.state.exploring import get_explore_state
+from app.state.exploring import get_explore_state, record_edit
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.view_cache import open_annotations
 from crlc.annotations.store import HistoryEntry
@@ -32,8 +32,10 @@ def apply_edit(do: Callable[[], HistoryEntry | None]) -> None:
     try:
         entry = do()
     except CrlcError as error:
+        record_edit(None)
         state.problem = str(error)
         return
+    record_edit(None if entry is None else entry.id)
     state.saved = (
         "No change needed." if entry is None else f"Saved {_format_clock(entry.time)}: {to_printable(entry.title)}"
     )
@@ -55,19 +57,26 @@ def move_images(view: RunView, ids: list[int], cluster: int) -> None:
     apply_edit(lambda: open_editor(view).move(ids, cluster))
 
 
-def _undo_or_redo(view: ClusterView, kind: str) -> None:
+def undo_edit(view: ClusterView, entry_id: int) -> None:
+    """Undo one edit, unless another one was recorded since."""
+    _undo_or_redo(view, "undo", entry_id)
+
+
+def _undo_or_redo(view: ClusterView, kind: str, only: int | None = None) -> None:
     annotations = open_annotations(view.dataset)
 
     def do() -> HistoryEntry:
-        return annotations.undo() if kind == "undo" else annotations.redo()
+        return annotations.undo(only=only) if kind == "undo" else annotations.redo()
 
     state = get_explore_state()
     state.saved = state.problem = None
     try:
         entry = do()
     except CrlcError as error:
+        record_edit(None)
         state.problem = str(error)
         return
+    record_edit(None)
     state.saved = f"{'Undone' if kind == 'undo' else 'Redone'}: {to_printable(entry.title)}"
 
 

@@ -9,13 +9,12 @@ import streamlit as st
 
 from app.urls import build_image_url
 from crlc.data.manifest import ImageRecord
-from crlc.data.thumbnails import is_tiny
 
 _THUMBNAIL_PIXELS = 160
 
 
 def show_image_strip(name: str, records: Iterable[ImageRecord], *, height: int, wrap: bool = False) -> None:
-    """Show images beside each other; small images are enlarged without blurring.
+    """Show images beside each other.
 
     Args:
         name: name of the dataset.
@@ -26,8 +25,7 @@ def show_image_strip(name: str, records: Iterable[ImageRecord], *, height: int, 
     images = "".join(
         f"<img src='{escape(build_image_url(name, record.id, record.hash or '', _THUMBNAIL_PIXELS))}' "
         f"loading='lazy' alt='' style='flex:none;width:{_compute_width(record, height)}px;height:{height}px;"
-        "object-fit:contain;border-radius:4px;background:#8882;"
-        f"image-rendering:{'pixelated' if is_tiny(record) else 'auto'}'>"
+        "object-fit:contain;border-radius:4px;background:#8882'>"
         for record in records
     )
     rows = "flex-wrap:wrap" if wrap else f"height:{height}px;overflow:hidden"

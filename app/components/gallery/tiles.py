@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from html import escape
+from pathlib import PurePosixPath
 
 import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
 from app.components.gallery.image_grid import Tile, show_image_grid
-from app.state.exploring import get_explore_state, open_image, pick_images, pop_rerun_request, request_rerun, set_page
+from app.state.exploring import change_picks, get_explore_state, open_image, pop_rerun_request, request_rerun, set_page
 from app.urls import build_gallery_url, build_image_url
 from app.view_models.cluster_view import ClusterView
+from crlc.arrays import ImageIds
 from crlc.data.image_lookup import read_records
-from crlc.data.thumbnails import is_tiny
 from crlc.paths import to_printable
 
 PER_PAGE = 60
@@ -31,6 +32,7 @@ def build_tiles(
     rows: Rows,
     caption: Callable[[int], str] | None = None,
     mark: Callable[[int], str | None] | None = None,
+    colour: Callable[[int], str] | None = None,
 ) -> list[Tile]:
     """Return the tiles of some images, in their order.
 
@@ -39,6 +41,7 @@ def build_tiles(
         rows: rows of the images.
         caption: returns the caption of an image by its index in `rows`; by default that of the view.
         mark: returns the frame of an image by its index in `rows`.
+        colour: returns the colour of the dot of an image by its row in the view; by default that of its cluster.
     """
     records = read_records(view.dataset, view.ids[rows])
     tiles = []
@@ -54,12 +57,20 @@ def build_tiles(
                 content_hash=record.hash or "",
                 title=f"{to_printable(record.path)} · {view.format_cluster(cluster)}{confidence}",
                 caption=view.format_caption(row) if caption is None else caption(index),
-                colour=view.get_colour(cluster),
+                colour=view.get_colour(cluster) if colour is None else colour(row),
                 mark=None if mark is None else mark(index),
-                is_tiny=is_tiny(record),
             )
         )
     return tiles
+
+
+def build_excluded_tiles(view: ClusterView, ids: ImageIds) -> list[Tile]:
+    """Return the tiles of excluded images, which a view does not have, in the order of their ids."""
+    records = read_records(view.dataset, ids)
+    return [
+        Tile(record.id, record.hash or "", to_printable(record.path), to_printable(PurePosixPath(record.path).name))
+        for record in (records[number] for number in ids.tolist())
+    ]
 
 
 def build_tile_images_url(view: ClusterView, tiles: Sequence[Tile]) -> str:
@@ -68,16 +79,15 @@ def build_tile_images_url(view: ClusterView, tiles: Sequence[Tile]) -> str:
     return build_gallery_url(view.dataset.name, ids, hashes, _THUMBNAIL_PIXELS)
 
 
-@st.fragment
 def show_paged_gallery(
     view: ClusterView,
     rows: Rows,
     *,
     name: str,
-    columns: int,
+    columns: int | None,
     picking: bool = False,
     caption: Callable[[int], str] | None = None,
-    height: int | None = None,
+    colour: Callable[[int], str] | None = None,
 ) -> None:
     """Show a gallery of many images, one page at a time; turning a page redraws only the gallery.
 
@@ -85,31 +95,62 @@ def show_paged_gallery(
         view: the view that the images belong to.
         rows: rows of the images, in their order.
         name: name of the gallery, under which its page number is stored.
-        columns: number of columns.
+        columns: number of columns; `None` for as many as fit, in a gallery that scrolls and fills its container.
         picking: True if images can be selected.
         caption: returns the caption of an image by its row; by default that of the view.
-        height: in pixels, if the images scroll inside the gallery; by default it shows a whole page.
+        colour: returns the colour of the dot of an image by its row; by default that of its cluster.
+    """
+
+    def build(part: slice) -> list[Tile]:
+        shown = rows[part]
+        return build_tiles(
+            view, shown, None if caption is None else lambda index: caption(int(shown[index])), colour=colour
+        )
+
+    show_paged_tiles(view, len(rows), build, name=name, columns=columns, picking=picking)
+
+
+@st.fragment
+def show_paged_tiles(
+    view: ClusterView,
+    count: int,
+    build: Callable[[slice], list[Tile]],
+    *,
+    name: str,
+    columns: int | None,
+    picking: bool = False,
+    opening: bool = True,
+) -> None:
+    """Show a gallery of tiles, one page at a time; see `show_paged_gallery`.
+
+    Args:
+        view: the view that the images belong to.
+        count: number of all tiles.
+        build: returns some of the tiles.
+        name: name of the gallery, under which its page number is stored.
+        columns: number of columns; `None` for as many as fit, in a gallery that scrolls and fills its container.
+        picking: True if images can be selected.
+        opening: True if a click opens an image.
     """
     if pop_rerun_request():
         st.rerun()  # an image was opened or selected, which other parts of the page show
-    if not len(rows):
+    if not count:
         st.info("No images match these filters.")
         return
-    pages = -(-len(rows) // PER_PAGE)
+    pages = -(-count // PER_PAGE)
     page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
-    part = rows[page * PER_PAGE : (page + 1) * PER_PAGE]
     if pages > 1:
-        _show_pager(name, page, pages, is_wide=columns >= _FULL_WIDTH_COLUMNS)
-    tiles = build_tiles(view, part, None if caption is None else lambda index: caption(int(part[index])))
-    with st.container(height=height, border=False) if height is not None else nullcontext():
+        _show_pager(name, page, pages, is_wide=columns is not None and columns >= _FULL_WIDTH_COLUMNS)
+    tiles = build(slice(page * PER_PAGE, (page + 1) * PER_PAGE))
+    with st.container(key=f"scroll-{name}") if columns is None else nullcontext():
         show_image_grid(
             tiles,
             build_tile_images_url(view, tiles),
             key=f"gallery-{name}",
             columns=columns,
-            opened=_open_image,
-            picked=_pick_images if picking else None,
-            picks=get_explore_state().picked_ids,
+            opened=_open_image if opening else None,
+            picked=_change_picks if picking else None,
+            picks=set(get_explore_state().picked_ids),
         )
 
 
@@ -118,8 +159,8 @@ def _open_image(image_id: int) -> None:
     request_rerun()
 
 
-def _pick_images(ids: Sequence[int]) -> None:
-    pick_images(ids)
+def _change_picks(added: Sequence[int], removed: Sequence[int]) -> None:
+    change_picks(added, removed)
     request_rerun()
 
 
@@ -149,6 +190,5 @@ def _format_thumbnail(dataset: str, tile: Tile) -> str:
     address = escape(build_image_url(dataset, tile.id, tile.content_hash, _THUMBNAIL_PIXELS))
     return (
         f"<img src='{address}' title='{escape(tile.title)}' alt='' loading='lazy' style='width:100%;aspect-ratio:1;"
-        "object-fit:contain;border-radius:4px;background:#8881;"
-        f"image-rendering:{'pixelated' if tile.is_tiny else 'auto'}'>"
+        "object-fit:contain;border-radius:4px;background:#8881'>"
     )

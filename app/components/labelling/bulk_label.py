@@ -28,7 +28,9 @@ def list_names(view: ClusterView) -> list[str]:
     return state.names
 
 
-def show_bulk_label(view: ClusterView, ids: ImageIds, *, key: str, is_narrow: bool = False) -> None:
+def show_bulk_label(
+    view: ClusterView, ids: ImageIds, *, key: str, is_narrow: bool = False, can_exclude: bool = True
+) -> None:
     """Show a name field and buttons that label or exclude images.
 
     Args:
@@ -36,6 +38,7 @@ def show_bulk_label(view: ClusterView, ids: ImageIds, *, key: str, is_narrow: bo
         ids: the images.
         key: prefix of the widget keys.
         is_narrow: True to place the buttons below the name field.
+        can_exclude: False to leave out the button that excludes the images.
     """
     if is_narrow:
         name_box, (give, out) = st.container(), st.columns([3, 2])
@@ -55,26 +58,39 @@ def show_bulk_label(view: ClusterView, ids: ImageIds, *, key: str, is_narrow: bo
         key=f"{key}-give",
         type="primary",
         disabled=not name or not len(ids),
-        on_click=_label,
+        on_click=label_images,
         args=(view, ids, name),
         width="stretch",
     )
+    if not can_exclude:
+        return
     out.button(
         f"Exclude {format_count(len(ids), 'image')}",
         key=f"{key}-exclude",
         disabled=not len(ids),
-        on_click=_exclude,
+        on_click=exclude_images,
         args=(view, ids),
         help="Leaves the images out of training and exports.",
         width="stretch",
     )
 
 
-def show_label_popover(view: ClusterView, ids: Sequence[int] | ImageIds, title: str, *, key: str) -> None:
-    """Show a popover that labels all selected images, or opens them on the Label page."""
+def show_label_popover(
+    view: ClusterView, ids: Sequence[int] | ImageIds, title: str, *, key: str, is_short: bool = False
+) -> None:
+    """Show a popover that labels all selected images, or opens them on the Label page.
+
+    Args:
+        view: the view that the images belong to.
+        ids: the images.
+        title: describes the images on the Label page.
+        key: prefix of the widget keys.
+        is_short: True if the number of images and a button to exclude them are beside the popover.
+    """
     given = np.asarray(ids, np.int64)
-    with st.popover(f"Label {format_count(len(given), 'image')}", icon=":material/label:", disabled=not len(given)):
-        show_bulk_label(view, given, key=key, is_narrow=True)
+    label = "Label" if is_short else f"Label {format_count(len(given), 'image')}"
+    with st.popover(label, icon=":material/label:", disabled=not len(given), key=f"{key}-popover"):
+        show_bulk_label(view, given, key=key, is_narrow=True, can_exclude=not is_short)
         show_caption("Or:")
         if st.button("Label one by one", key=f"{key}-one", icon=":material/keyboard:", type="tertiary"):
             select_images(given, title)
@@ -86,11 +102,19 @@ def show_label_popover(view: ClusterView, ids: Sequence[int] | ImageIds, title: 
             go_to("label")
 
 
-def _label(view: ClusterView, ids: ImageIds, name: str) -> None:
+def label_images(view: ClusterView, ids: ImageIds, name: str) -> None:
+    """Label images; they are no longer selected."""
     apply_edit(lambda: open_annotations(view.dataset).label(ids, name))
     clear_picks()
 
 
-def _exclude(view: ClusterView, ids: ImageIds) -> None:
+def exclude_images(view: ClusterView, ids: ImageIds) -> None:
+    """Exclude images; they are no longer selected."""
     apply_edit(lambda: open_annotations(view.dataset).exclude(ids))
+    clear_picks()
+
+
+def include_images(view: ClusterView, ids: ImageIds) -> None:
+    """Include excluded images again; they are no longer selected."""
+    apply_edit(lambda: open_annotations(view.dataset).include(ids))
     clear_picks()

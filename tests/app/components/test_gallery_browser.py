@@ -15,7 +15,7 @@ from crlc.runs.folder import RunFolder
 from crlc.runs.results import get_maps_folder
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
-from tests.fixtures.browser import button, by_key
+from tests.fixtures.browser import button, select_option
 from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import describe_run
@@ -76,7 +76,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     page.on("request", lambda request: requests.append(request.url) if "/galleries/" in request.url else None)
     page.goto(f"{app.url}/explore")
     expect_page(page, 1, 4, 60)
-    by_key(page, "explore-order").get_by_role("radio").nth(1).click()
+    select_option(page, "explore-order", 1)
     expect(page.locator(".tile").first).to_have_attribute("title", "00199.png · cluster 1, confidence 60.0%")
     for number, first in (
         (2, "00139.png · cluster 1, confidence 71.8%"),

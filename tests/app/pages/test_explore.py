@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from app.background.previews import get_preview, read_preview_stamp
 from app.background.tasks import get_task, start_task
 from app.state.exploring import SelectedImages
+from app.view_models.image_filters import ImageFilters
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.analysis.maps.settings import MapSettings
 from crlc.annotations.store import AnnotationStore
@@ -22,7 +23,7 @@ from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import alerts, link_labels, page
-from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
@@ -86,7 +87,14 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
     assert "dataset.json" in alerts(show(name))
 
 
-def test_explore_filters_colours_and_moves_images(show, workspace: Workspace, tmp_path: Path):
+def select(at: AppTest, *ids: int) -> None:
+    """Select images as a lasso does."""
+    state = at.session_state["exploring"]
+    state.selection, state.picked_ids = SelectedImages(np.array(ids), "selected"), list(ids)
+    at.run()
+
+
+def test_explore_filters_and_colours_images(show, workspace: Workspace, tmp_path: Path):
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     # One image of class b is in the cluster of class a.
     write_tiny_run(workspace, dataset, clusters=[0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
@@ -98,25 +106,61 @@ def test_explore_filters_colours_and_moves_images(show, workspace: Workspace, tm
     assert "0 of 12 images" in get_text(at)
     assert [one.value for one in at.info] == ["No images match these filters."]
     at.text_input(key="explore-search").set_value("").run()
-    for outcome, of, count in [("correct", -1, 11), ("false negative", 1, 1), ("false positive", 0, 1),
-                               ("false positive", 1, 0)]:  # fmt: skip
-        at.session_state["explore-outcome"] = outcome
+    for outcome, of, count in [("correct", "", 11), ("false negative", "b", 1), ("false positive", "a", 1),
+                               ("false positive", "b", 0)]:  # fmt: skip
+        at.segmented_control(key="explore-outcome").set_value(outcome).run()
         at.selectbox(key="explore-class").set_value(of).run()
         assert f">{count} of 12 images<" in get_text(at)
-    at.session_state["explore-outcome"] = "all"
-    at.selectbox(key="explore-class").set_value(-1).run()
+    at.session_state["exploring"].filters = ImageFilters(clusters=(1, 2), confidence=(70, 80))
+    assert ">2 of 12 images<" in get_text(at.run())  # 0.75 in cluster 1 and 0.72 in cluster 2
+    assert at.multiselect(key="explore-clusters").value == [1, 2]
+    at.slider(key="explore-confidence").set_value((0, 100)).run()
+    assert ">7 of 12 images<" in get_text(at)
+    at.multiselect(key="explore-clusters").set_value([]).run()
     for by in ("class", "confidence", "agreement"):
         at.session_state["explore-by"] = by
         assert ">12 images<" in get_text(at.run())
         assert at.segmented_control(key="explore-by").value == by
-    at.session_state["exploring"].selection = SelectedImages(np.array([2, 9]), "selected")
-    assert "2 of 12 images selected" in get_text(at.run())
+
+
+def test_explore_acts_on_the_selection_and_undoes_it(show, workspace: Workspace, tmp_path: Path):
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_tiny_run(workspace, dataset)
+    at = show("explore")
+    assert not [one for one in at.button if one.key == "move-images"]  # the actions appear with a selection
+    press(at, "select-all")
+    assert "12 selected" in get_text(at)
+    select(at, 2, 9)
+    assert "2 of 12 images" in get_text(at)
+    assert "2 selected" in get_text(at)
+    assert at.selectbox(key="explore-target").value is None  # no cluster is chosen in advance
+    assert at.button(key="move-images").disabled
     at.selectbox(key="explore-target").set_value(1).run()
     press(at, "move-images")
     assert "2 images to cluster 1" in get_text(at)
-    assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == [0, 1, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+    moved = [0, 1, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
+    assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == moved
+    press(at, "undo-last-edit")
+    assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == CLUSTERS
+    assert "Undone" in get_text(at)
+    assert not [one for one in at.button if one.key == "undo-last-edit"]
+
+    select(at, 2, 9)
+    assert at.selectbox(key="explore-target").value is None  # also not the last one
+    press(at, "exclude-images")
+    assert len(RunAnalysis.open(workspace, "tiny-run").ids) == 10
+    assert ">10 images<" in get_text(at)
+    at.checkbox(key="explore-excluded").set_value(True).run()
+    assert "2 of 10 images" in get_text(at)
+    press(at, "select-all")
+    assert not [one for one in at.button if one.key == "exclude-images"]
+    press(at, "include-images")
+    assert len(RunAnalysis.open(workspace, "tiny-run").ids) == 12
+    at.checkbox(key="explore-excluded").set_value(False).run()
+    select(at, 3)
     press(at, "clear-selection")
-    assert "2 of 12 images" not in get_text(at)
+    assert ">12 images<" in get_text(at)
+    assert "selected<" not in get_text(at)
 
 
 def test_explore_does_not_restart_a_cancelled_map(show, workspace: Workspace, tmp_path: Path):

@@ -11,7 +11,11 @@ from playwright.sync_api import Page, expect
 
 from app.view_models.image_selection import normalize_coordinates
 from tests.app.conftest import ARTIFACTS, RunningApp
+<<<<<<< HEAD
 from tests.fixtures.browser import button, draw, to_window_coordinates
+=======
+from tests.fixtures.browser import button, by_key, draw, fill, select_cluster, text_box, to_window_coordinates
+>>>>>>> 428c082 (Explore: fills the window, filters as chips, one selection with its bar, undo message, smooth images)
 from tests.fixtures.tiny_run import COORDINATES, import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -76,12 +80,95 @@ def move_and_zoom(page: Page) -> None:
     frame.press("0")
 
 
-def filter_with_legend(page: Page) -> None:
-    # The legend filters map and gallery.
-    page.get_by_role("button", name="cluster 2 4").click()
+def get_legend_counts(page: Page) -> list[str]:
+    return page.locator(".legend .count").all_inner_texts()
+
+
+def use_legend(page: Page) -> None:
+    # The eye of an entry hides its images on the map and in the gallery.
+    eye = page.locator(".legend .eye").nth(2)
+    eye.click()
     expect(page.locator(".tile")).to_have_count(8)
-    page.get_by_role("button", name="cluster 2 4").click()
+    eye.click()
     expect(page.locator(".tile")).to_have_count(12)
+
+    # A click on an entry selects its images, and another click clears the selection.
+    entry = page.locator(".legend .name").nth(2)
+    entry.click()
+    expect(page.locator(".map").first).to_have_attribute("data-chosen", "4")
+    expect(page.locator(".picked .tile")).to_have_count(4)
+    page.locator(".legend .name").nth(0).click(modifiers=["Control"])
+    expect(page.locator(".picked .tile")).to_have_count(8)
+    entry.click()
+    expect(page.locator(".tile")).to_have_count(4)
+    entry.click()
+    expect(page.locator(".tile")).to_have_count(12)
+
+
+def filter_images(page: Page) -> None:
+    # Filters stay visible as chips once their form is closed, and the legend counts what they leave.
+    before = page.locator(".map").first.bounding_box()
+    assert get_legend_counts(page) == ["4", "4", "4"]
+    button(page, "explore-filters").click()
+    fill(page, "explore-search", "0001.png")
+    expect(page.locator(".tile")).to_have_count(3)
+    page.keyboard.press("Escape")
+    expect(text_box(page, "explore-search")).to_have_count(0)
+    chip = page.locator(".chip")
+    expect(chip).to_have_count(1)
+    expect(chip).to_contain_text("0001.png")
+    expect(page.locator(".map").first.locator(".count").first).to_have_text("1")
+    assert get_legend_counts(page) == ["1", "1", "1"]
+    assert page.locator(".map").first.bounding_box() == before
+    chip.click()
+    expect(page.locator(".tile")).to_have_count(12)
+    expect(chip).to_have_count(0)
+    expect(page.locator(".legend .count").first).to_have_text("4")
+
+
+def pick_in_gallery(page: Page) -> None:
+    # Ctrl + click selects an image instead of opening it, Shift + click a range; nothing moves.
+    tiles, frame = page.get_by_test_id("stMain").locator(".tile"), page.locator(".map").first
+    before = frame.bounding_box(), tiles.nth(5).bounding_box()
+    tiles.nth(1).click(modifiers=["Control"])
+    expect(frame).to_have_attribute("data-chosen", "1")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    tiles.nth(3).click(modifiers=["Shift"])
+    expect(frame).to_have_attribute("data-chosen", "3")
+    page.locator(".pick").nth(2).click()
+    expect(frame).to_have_attribute("data-chosen", "2")
+    expect(tiles).to_have_count(12)
+    expect(by_key(page, "selection-bar").get_by_text("2 selected")).to_be_visible()
+    assert (frame.bounding_box(), tiles.nth(5).bounding_box()) == before
+    button(page, "move-selection").click()
+    labels = [name for name in by_key(page, "move-images").locator("button").all_inner_texts() if name]
+    assert labels == ["Move images"]  # no button is cut off
+    page.keyboard.press("Escape")
+    button(page, "clear-selection").click()
+    expect(frame).to_have_attribute("data-chosen", "0")
+
+
+def colour_by_confidence(page: Page) -> None:
+    # The dots of the gallery have the colours of the map, not those of the clusters.
+    by_key(page, "explore-by").get_by_role("radio").nth(2).click()
+    expect(page.locator(".legend .ramp")).to_be_visible()
+    dots = page.get_by_test_id("stMain").locator("figure .dot")
+    expect(dots.first).to_have_css("background-color", re.compile(r"rgb\(22[56], 22[67], 4[45]\)"))  # 0.95
+    expect(dots.last).to_have_css("background-color", "rgb(53, 183, 121)")  # 0.6 is one of the six colours of the ramp
+    by_key(page, "explore-by").get_by_role("radio").nth(0).click()
+    expect(page.locator(".legend .text").first).to_have_text("cluster 0")
+
+
+def close_dialog_after_a_neighbour(page: Page) -> None:
+    # Esc closes the dialog, also after a click on a neighbour replaced the focused image.
+    page.get_by_test_id("stMain").locator(".tile").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.locator(".tile")).to_have_count(11)
+    name = dialog.locator(".tile").nth(2).get_attribute("title").split(" ")[0]
+    dialog.locator(".tile").nth(2).click()
+    expect(dialog.get_by_text(name)).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
 
 
 def open_image_dialog(page: Page) -> None:
@@ -116,7 +203,11 @@ def test_explore_map_selects_images_and_opens_them(page: Page, app: RunningApp, 
     expect(page.locator(".tile")).to_have_count(12)
     select_on_map(page)
     move_and_zoom(page)
-    filter_with_legend(page)
+    use_legend(page)
+    filter_images(page)
+    pick_in_gallery(page)
+    colour_by_confidence(page)
+    close_dialog_after_a_neighbour(page)
     open_image_dialog(page)
     assert external == []
     assert errors == []

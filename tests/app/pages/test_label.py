@@ -224,7 +224,7 @@ def test_explore_page_labels_the_selection(empty: Workspace, tmp_path: Path):
     write_tiny_run(empty, dataset)
     add_label(dataset, 12, "bird")
     at = page("explore")
-    at.session_state["exploring"].selection = SelectedImages(np.array([2, 9]), "selected")
+    at.session_state["exploring"].picked_ids = [2, 9]
     at.run()
     select_name(at, "explore-label-name", "bird")
     press(at, "explore-label-give")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.figures.colours import PALETTE
+from app.figures.colours import PALETTE, UNKNOWN_COLOUR
 from app.view_models.colouring import NO_VALUE, compute_colouring, list_colourings
 from app.view_models.view_cache import open_annotations, open_run_view
 from crlc.annotations.store import AnnotationStore
@@ -27,6 +27,11 @@ def test_colouring_of_a_run_has_values_and_legend(workspace: Workspace, tmp_path
         round(value * 65534) for value in np.float32(CONFIDENCES)
     ]
     assert [entry["text"] for entry in compute_colouring(view, "class").scale["entries"]] == ["a", "b", "c"]
+    assert compute_colouring(view, "class").get_colour(5) == PALETTE[1]
+    # 0.6 is the fourth of six colours; 0.95 is three quarters of the way from the fifth to the last.
+    by_confidence = compute_colouring(view, "confidence")
+    assert by_confidence.get_colour(3) == "#35b779"
+    np.testing.assert_allclose(list(bytes.fromhex(by_confidence.get_colour(4)[1:])), [225.75, 227, 44.5], atol=1)
     with pytest.raises(NotFoundError, match="cannot be coloured by 'label'"):
         compute_colouring(view, "label")
 
@@ -39,4 +44,6 @@ def test_colouring_of_a_run_has_values_and_legend(workspace: Workspace, tmp_path
     assert first.values.tolist() == [NO_VALUE] * 2 + [0] + [NO_VALUE] * 9
     assert second.values.tolist() == [1, NO_VALUE, 0] + [NO_VALUE] * 9
     assert [entry["text"] for entry in second.scale["entries"]] == ["zebra", "ant", "not labelled"]
+    assert [second.describe(value) for value in (1, NO_VALUE)] == ["ant", "not labelled"]
+    assert second.get_colour(1) == UNKNOWN_COLOUR
     assert open_annotations(dataset).refresh().all_label_names == ("zebra", "ant")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -29,9 +29,6 @@ class Tile:
     mark: str | None = None
     """Frame of the image: `good`, `bad` or none."""
 
-    is_tiny: bool = False
-    """True if the image is enlarged without blurring."""
-
 
 @cache
 def _load_component() -> Any:
@@ -46,10 +43,10 @@ def show_image_grid(
     images_url: str,
     *,
     key: str,
-    columns: int,
-    opened: Callable[[int], None],
-    picked: Callable[[list[int]], None] | None = None,
-    picks: Sequence[int] = (),
+    columns: int | None = None,
+    opened: Callable[[int], None] | None = None,
+    picked: Callable[[list[int], list[int]], None] | None = None,
+    picks: Collection[int] = (),
 ) -> None:
     """Show a grid of images.
 
@@ -57,28 +54,30 @@ def show_image_grid(
         tiles: the images, in order.
         images_url: URL that returns the images of all tiles, in the same order.
         key: key of the component.
-        columns: number of columns.
-        opened: receives the id of a clicked image, before the page runs again.
-        picked: receives the ids of all selected images; `None` if they cannot be selected.
-        picks: ids of the images that are selected.
+        columns: number of columns; `None` for as many as fit.
+        opened: receives the id of a clicked image, before the page runs again; `None` if a click selects the image.
+        picked: receives the ids of images that were selected, and of those that no longer are; `None` if images cannot
+            be selected.
+        picks: ids of the images that are selected; those of other pages are ignored.
     """
 
     def handle_open() -> None:
         value = get_widget_value(key).get("opened")
-        if value is not None:
+        if value is not None and opened is not None:
             opened(int(value))
 
     def handle_pick() -> None:
         value = get_widget_value(key).get("picked")
         if value is not None and picked is not None:
-            picked([int(number) for number in value])
+            picked(*([int(number) for number in value[kind]] for kind in ("added", "removed")))
 
     data = {
         "items": [asdict(tile) for tile in tiles],
         "images": images_url,
         "columns": columns,
+        "opening": opened is not None,
         "picking": picked is not None,
-        "picked": [int(number) for number in picks],
+        "picked": [tile.id for tile in tiles if tile.id in picks],
     }
     callbacks = {"on_opened_change": handle_open} | ({} if picked is None else {"on_picked_change": handle_pick})
     _load_component()(key=key, data=data, **callbacks)

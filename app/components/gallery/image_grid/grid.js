@@ -1,5 +1,9 @@
-// A grid of images that can be opened and selected. Sends `opened` (an id) and `picked` (all selected ids) to Python.
+// A grid of images that can be opened and selected. Sends `opened` (an id) and `picked` (the ids of images that were
+// selected, and of those that no longer are) to Python.
 // Names and captions are safe text: they are only ever set as text content.
+
+const SEND_MS = 150;
+const MIN_TILE_PIXELS = 84;
 
 function element(kind, className, text) {
   const made = document.createElement(kind);
@@ -10,23 +14,26 @@ function element(kind, className, text) {
 
 function buildFigure(gallery, item, order) {
   const figure = element("figure", item.mark || "");
+  figure.dataset.id = item.id;
   const tile = element("button", "tile");
   tile.type = "button";
   tile.title = item.title;
   tile.setAttribute("aria-label", item.title);
-  const image = element("img", item.is_tiny ? "tiny" : "");
+  const image = element("img");
   image.alt = "";
   image.decoding = "async";
   image.onerror = () => figure.classList.add("broken");
   tile.append(image);
   tile.onclick = (event) => {
-    if (gallery.data.picking && (event.ctrlKey || event.metaKey || event.shiftKey)) pick(gallery, order, event.shiftKey);
-    else gallery.send("opened", item.id);
+    const picks = event.ctrlKey || event.metaKey || event.shiftKey || !gallery.data.opening;
+    if (gallery.data.picking && picks) pick(gallery, order, event.shiftKey);
+    else if (gallery.data.opening) gallery.send("opened", item.id);
   };
   figure.append(tile);
   if (gallery.data.picking) {
     const checkbox = element("button", "pick", "✓");
     checkbox.type = "button";
+    checkbox.setAttribute("role", "checkbox");
     checkbox.title = "Select this image (Ctrl + click; Shift + click selects a range)";
     checkbox.setAttribute("aria-label", `Select ${item.title}`);
     checkbox.onclick = (event) => pick(gallery, order, event.shiftKey);
@@ -65,24 +72,35 @@ function scrollToStart(gallery) {
 
 function pick(gallery, order, range) {
   const { items } = gallery.data;
-  const value = !gallery.picked.has(items[order].id);
+  const value = !isPicked(gallery, items[order].id);
   const from = range && gallery.lastPicked !== undefined ? gallery.lastPicked : order;
-  for (let at = Math.min(from, order); at <= Math.max(from, order); at++) {
-    if (value) gallery.picked.add(items[at].id);
-    else gallery.picked.delete(items[at].id);
-  }
+  for (let at = Math.min(from, order); at <= Math.max(from, order); at++) gallery.changes.set(items[at].id, value);
   gallery.lastPicked = order;
   mark(gallery);
   clearTimeout(gallery.sendTimer); // several quick selections are sent once
-  gallery.sendTimer = setTimeout(() => gallery.send("picked", [...gallery.picked]), 150);
+  gallery.sendTimer = setTimeout(() => sendPicks(gallery), SEND_MS);
+}
+
+/** Send the changes only: the selection may have many more images on other pages. */
+function sendPicks(gallery) {
+  const added = [...gallery.changes.keys()].filter((id) => gallery.changes.get(id));
+  const removed = [...gallery.changes.keys()].filter((id) => !gallery.changes.get(id));
+  gallery.changes.clear();
+  added.forEach((id) => gallery.picked.add(id));
+  removed.forEach((id) => gallery.picked.delete(id));
+  gallery.send("picked", { added, removed });
+}
+
+function isPicked(gallery, id) {
+  return gallery.changes.get(id) ?? gallery.picked.has(id);
 }
 
 function mark(gallery) {
   gallery.data.items.forEach((item, order) => {
-    const isPicked = gallery.picked.has(item.id);
+    const value = isPicked(gallery, item.id);
     const figure = gallery.grid.children[order];
-    figure.classList.toggle("picked", isPicked);
-    figure.querySelector(".pick")?.setAttribute("aria-pressed", isPicked);
+    figure.classList.toggle("picked", value);
+    figure.querySelector(".pick")?.setAttribute("aria-checked", value);
   });
 }
 
@@ -90,11 +108,27 @@ function mark(gallery) {
 function moveFocus(event, gallery) {
   const tiles = [...gallery.grid.querySelectorAll(".tile")];
   const here = tiles.indexOf(event.target);
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -gallery.data.columns, ArrowDown: gallery.data.columns };
+  const columns = getComputedStyle(gallery.grid).gridTemplateColumns.split(" ").length;
+  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   if (here < 0 || !(event.key in steps)) return;
   event.preventDefault();
   event.stopPropagation();
   tiles[here + steps[event.key]]?.focus();
+}
+
+/**
+ * Show other images. The focus stays in the grid, on the same image or the first: on the page's body, a dialog around the
+ * grid would no longer receive Escape.
+ */
+function replaceImages(gallery) {
+  const { items, images } = gallery.data;
+  const focused = gallery.grid.getRootNode().activeElement;
+  const focusedId = gallery.grid.contains(focused) ? focused.closest("figure").dataset.id : null;
+  gallery.grid.replaceChildren(...items.map((item, order) => buildFigure(gallery, item, order)));
+  gallery.loader.load(images, items.length, (order, url) => show(gallery, order, url));
+  if (focusedId === null || !items.length) return;
+  const same = items.findIndex((item) => String(item.id) === focusedId);
+  gallery.grid.children[Math.max(0, same)].querySelector(".tile").focus({ preventScroll: true });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -102,7 +136,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   gallery.data = data;
   gallery.send = setTriggerValue;
   gallery.picked = new Set(data.picked);
-  const text = JSON.stringify([data.items, data.columns, data.picking, data.images]);
+  gallery.changes ||= new Map(); // not sent yet
+  const text = JSON.stringify([data.items, data.columns, data.opening, data.picking, data.images]);
   if (!gallery.grid) {
     gallery.grid = element("div", "gallery");
     gallery.grid.addEventListener("keydown", (event) => moveFocus(event, gallery));
@@ -113,10 +148,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const isOther = gallery.text !== undefined && gallery.imagesUrl !== data.images;
     gallery.text = text;
     gallery.lastPicked = undefined;
-    gallery.grid.style.gridTemplateColumns = `repeat(${data.columns}, minmax(0, 1fr))`;
+    const columns = data.columns ?? `auto-fill, minmax(${MIN_TILE_PIXELS}px, 1fr)`;
+    gallery.grid.style.gridTemplateColumns = data.columns ? `repeat(${columns}, minmax(0, 1fr))` : `repeat(${columns})`;
     gallery.imagesUrl = data.images;
-    gallery.grid.replaceChildren(...data.items.map((item, order) => buildFigure(gallery, item, order)));
-    gallery.loader.load(data.images, data.items.length, (order, url) => show(gallery, order, url));
+    replaceImages(gallery);
     if (isOther) scrollToStart(gallery);
   }
   mark(gallery);

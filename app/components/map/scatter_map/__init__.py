@@ -16,7 +16,6 @@ from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import Colouring
 from app.view_models.image_selection import encode_mask
-from crlc.data.thumbnails import MAX_TINY_SIDE
 
 _HERE = Path(__file__).parent
 _HOVER_PIXELS = 160
@@ -39,6 +38,9 @@ class MapEvents(NamedTuple):
 
     region: Callable[[list[list[float]], bool], None]
     """Receives the corners of a drawn polygon, and whether it adds to the selection."""
+
+    value: Callable[[int, bool], None]
+    """Receives the value of a clicked legend entry, and whether its images are added to the selection."""
 
     clicked: Callable[[int], None]
     """Receives the id of a clicked image."""
@@ -82,7 +84,7 @@ def show_scatter_map(
     key: str,
     events: MapEvents | None = None,
     marked: Highlight | None = None,
-    height: int = 520,
+    height: int | None = None,
 ) -> None:
     """Show a computed map; without `events`, a compact map without tools.
 
@@ -93,7 +95,7 @@ def show_scatter_map(
         key: key of the component.
         events: receives the gestures of the user.
         marked: images that are highlighted or hidden.
-        height: in pixels.
+        height: in pixels; by default the height of the container.
     """
     marked = marked or Highlight()
     colour_name, colours = by
@@ -111,11 +113,11 @@ def show_scatter_map(
         "focus": None if marked.focus is None else marked.focus._asdict(),
         "images": f"/images/{view.dataset.name}/",
         "imageQuery": f"?side={_HOVER_PIXELS}&v=m{view.layout_version}",
-        "tinySide": MAX_TINY_SIDE,
         "height": height,
         "compact": events is None,
     }
-    _load_component()(key=key, data=data, **({} if events is None else _build_callbacks(key, events)))
+    size: Any = "stretch" if height is None else "content"
+    _load_component()(key=key, data=data, height=size, **({} if events is None else _build_callbacks(key, events)))
 
 
 def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None]]:
@@ -125,6 +127,10 @@ def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None
     def handle_region() -> None:
         if drawn := get_value("region"):
             events.region(drawn["corners"], bool(drawn["more"]))
+
+    def handle_value() -> None:
+        if clicked := get_value("value"):
+            events.value(int(clicked["value"]), bool(clicked["more"]))
 
     def handle_click() -> None:
         if get_value("clicked") is not None:
@@ -140,6 +146,7 @@ def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None
 
     return {
         "on_region_change": handle_region,
+        "on_value_change": handle_value,
         "on_clicked_change": handle_click,
         "on_hidden_change": handle_hidden,
         "on_cleared_change": handle_cleared,

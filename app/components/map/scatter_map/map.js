@@ -1,9 +1,12 @@
 // The map: moving, hovering, clicking, selecting. Points come from the app's own server by URL.
-// All texts are set as text content. Sends `region` (a polygon), `clicked`, `hidden` and `cleared` to Python.
+// All texts are set as text content. Sends `region` (a polygon), `value` (of a legend entry),
+// `clicked`, `hidden` and `cleared` to Python.
 
 const ZOOM_STEP = 1.3;
 const HOVER_PIXELS = 9; // maximum distance of the mouse from a hovered point
 const LASSO_SPACING_PIXELS = 4; // distance of the corners of a lasso
+const MIN_POINT_PIXELS = 3.2;
+const MAX_POINT_PIXELS = 14;
 const DRAG_PIXELS = 4; // a press that moves less is a click
 const TOOLS = { pan: "Move", lasso: "Lasso", box: "Box" };
 const HELP = {
@@ -43,7 +46,6 @@ class PointMap extends MovingMap {
     this.card = element("div", "card");
     this.image = element("img");
     this.image.alt = "";
-    this.image.onload = () => this.image.classList.toggle("tiny", this.isTiny());
     this.caption = element("div");
     this.card.append(this.image, this.caption);
     this.status = element("div", "status");
@@ -56,13 +58,17 @@ class PointMap extends MovingMap {
     this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
     this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
     this.button("Fit", "Show the whole map (key 0)", () => this.showAll());
-    this.legend = new Legend((hidden) => this.hide(hidden), (value) => this.highlight(value));
+    this.legend = new Legend(
+      (hidden) => this.hide(hidden),
+      (value) => this.highlight(value),
+      (value, more) => this.send("value", { value, more }),
+    );
     for (const hidden of [this.ring, this.focusRing, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
     this.stage.append(this.canvas, this.drawing, this.focusRing, this.ring, this.card);
     this.tools.append(this.status);
-    this.frame.append(this.tools, this.stage);
-    this.root.append(this.frame, this.legend.box);
+    this.frame.append(this.tools, this.stage, this.legend.box);
+    this.root.append(this.frame);
     this.listen();
     this.useTool("pan");
   }
@@ -88,7 +94,7 @@ class PointMap extends MovingMap {
   async update(data, send) {
     this.send = send;
     this.data = data;
-    this.frame.style.height = `${data.height}px`;
+    this.frame.style.height = data.height ? `${data.height}px` : "100%";
     this.frame.classList.toggle("compact", Boolean(data.compact));
     this.legend.box.hidden = Boolean(data.compact);
     const ticket = (this.ticket = (this.ticket || 0) + 1);
@@ -163,13 +169,17 @@ class PointMap extends MovingMap {
     const shown = bits(this.data.shown, count);
     const chosen = bits(this.data.chosen, count);
     const flags = new Uint8Array(count);
+    const counts = new Uint32Array(NO_VALUE + 1);
     let total = 0;
     for (let row = 0; row < count; row++) {
-      const visible = (!shown || shown(row)) && !this.hidden.has(this.values[row]);
+      const matches = !shown || shown(row);
+      if (matches) counts[this.values[row]]++;
+      const visible = matches && !this.hidden.has(this.values[row]);
       const marked = chosen && chosen(row);
       flags[row] = (visible ? 1 : 0) | (marked ? 2 : 0);
       if (visible && marked) total++;
     }
+    this.legend.count((value) => counts[value]);
     this.chosenCount = total;
     this.flags = flags;
     this.points.setFlags(flags);
@@ -273,10 +283,14 @@ class PointMap extends MovingMap {
     this.needsRedraw = false;
     const background = getComputedStyle(this.frame).getPropertyValue("--st-background-color");
     const view = this.computeDrawnView();
-    const closer = Math.max(1, view.scale / this.computeFittingScale());
-    const usual = Math.max(2.4, Math.min(7, 60 / this.ids.length ** 0.28)) * (this.data.compact ? 0.6 : 1);
-    const size = Math.min(16, usual * closer ** 0.4);
+    const size = this.computePointSize(view) * (this.data.compact ? 0.6 : 1);
     this.points.draw(view, size, this.colour(background), this.motion?.progress ?? 1);
+    this.frame.dataset.pointSize = size.toFixed(2);
+  }
+
+  /** Return the diameter of a point in CSS pixels: it grows with the distance of neighbouring points on the screen. */
+  computePointSize(view) {
+    return Math.max(MIN_POINT_PIXELS, Math.min(MAX_POINT_PIXELS, 1.7 * this.finder.spacing * view.scale));
   }
 
   colour(text) {
@@ -324,11 +338,6 @@ class PointMap extends MovingMap {
       this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
     }
     this.drawRings();
-  }
-
-  /** Return whether the image is so small that it is enlarged without blurring, as on all pages. */
-  isTiny() {
-    return Math.max(this.image.naturalWidth, this.image.naturalHeight) <= this.data.tinySide;
   }
 
   describeValue(value) {

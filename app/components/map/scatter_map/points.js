@@ -8,7 +8,7 @@ const VERTEX = `#version 300 es
 in vec2 before; in vec2 position; in float value; in float flags;
 uniform float progress; uniform vec2 middle; uniform vec2 perUnit; uniform float size; uniform float pass; uniform float dimmed;
 uniform float span; uniform float highlighted; uniform sampler2D palette;
-out vec4 colour;
+out vec4 colour; out float edge;
 void main() {
   bool shown = mod(flags, 2.0) >= 1.0;
   bool chosen = flags >= 2.0;
@@ -17,6 +17,7 @@ void main() {
   bool now = shown && (pass > 0.5) == chosen;
   gl_Position = now ? vec4((place - middle) * perUnit, 0.0, 1.0) : vec4(9.0, 9.0, 9.0, 1.0);
   gl_PointSize = size * (chosen ? 1.35 : 1.0);
+  edge = min(0.5, 1.2 / gl_PointSize); // the outer pixel is smoothed, at every size
   vec4 found = texture(palette, vec2((value > 65534.5 ? span + 0.5 : min(value, span) + 0.5) / (span + 1.0), 0.5));
   if (span > 4095.5) found = texture(palette, vec2(value / 65535.0, 0.5));
   bool other = highlighted >= 0.0 && value != highlighted;
@@ -24,10 +25,10 @@ void main() {
 }`;
 const FRAGMENT = `#version 300 es
 precision mediump float;
-in vec4 colour; out vec4 result;
+in vec4 colour; in float edge; out vec4 result;
 void main() {
   float away = length(gl_PointCoord - 0.5);
-  float cover = 1.0 - smoothstep(0.38, 0.5, away);
+  float cover = 1.0 - smoothstep(0.5 - edge, 0.5, away);
   if (cover <= 0.0) discard;
   result = vec4(colour.rgb, colour.a * cover);
 }`;
@@ -226,7 +227,9 @@ class CanvasPoints {
         const opacity = this.highlighted >= 0 && value !== this.highlighted ? 0.08 : usual;
         context.globalAlpha = isNew ? opacity * progress : opacity;
         context.fillStyle = palette[this.isRamp ? Math.round((value / 65535) * last) : Math.min(value, last)];
-        context.fillRect(x - side / 2, y - side / 2, side, side);
+        context.beginPath();
+        context.arc(x, y, side / 2, 0, 2 * Math.PI);
+        context.fill();
       }
     }
   }
@@ -251,6 +254,10 @@ export class NearestPoint {
     const next = this.starts.slice();
     this.rows = new Uint32Array(count);
     for (let row = 0; row < count; row++) this.rows[next[cellOf[row]]++] = row;
+    let occupied = 0;
+    for (let cell = 0; cell < cells; cell++) if (this.starts[cell + 1] > this.starts[cell]) occupied++;
+    /** Mean distance of neighbouring points: the side of a square with the area of one point. */
+    this.spacing = (2 / this.side) * Math.sqrt(occupied / Math.max(1, count));
   }
 
   cell(value) {

@@ -1,0 +1,153 @@
+"""Filter bar of the Explore page: a form in a popover, a chip for each active filter, and the number of images left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from typing import Any
+
+import streamlit as st
+
+from app.components.explore.filter_chips import show_filter_chips
+from app.state.exploring import get_explore_state, select_images, set_filters
+from app.state.widgets import get_widget_value, set_widget_value
+from app.view_models.cluster_view import ClusterView
+from app.view_models.image_filters import (
+    ANY_OUTCOME,
+    NO_LABEL,
+    ActiveFilter,
+    ImageFilters,
+    describe_filters,
+    list_filter_clusters,
+    list_filter_labels,
+)
+from app.view_models.image_selection import OUTCOMES
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+
+_SELECTION = "selection"
+"""Name of the chip of the images that the gallery lists instead of all."""
+
+_ANY_CLASS = ""
+_PERCENT_STEP = 5
+
+
+def show_filter_bar(view: ClusterView, listed: int) -> None:
+    """Show the filters; the bar has the same height with and without active filters.
+
+    Args:
+        view: the view whose images are filtered.
+        listed: number of images that the gallery lists.
+    """
+    form, chips, count = st.columns([1.2, 6, 1.9], vertical_alignment="center", gap="small")
+    with form.popover("Filters", icon=":material/filter_alt:", width="stretch", key="explore-filters"):
+        _show_form(view, get_explore_state().filters)
+    with chips:
+        show_filter_chips(_list_chips(view), key="filter-chips", removed=_remove_filters)
+    of_all = f" of {len(view.ids):,}" if listed < len(view.ids) else ""
+    words = f"{listed:,}{of_all} {'image' if len(view.ids) == 1 else 'images'}"
+    count.html(f"<div role='status' style='text-align:right;opacity:.75;font-size:.9rem'>{escape(words)}</div>")
+
+
+def _list_chips(view: ClusterView) -> list[ActiveFilter]:
+    state = get_explore_state()
+    chips = describe_filters(view, state.filters)
+    if state.selection is not None:
+        text = f"{format_count(len(state.selection.ids), 'image')} {state.selection.title}"
+        chips.append(ActiveFilter(_SELECTION, text))
+    return chips
+
+
+def _remove_filters(names: list[str]) -> None:
+    state = get_explore_state()
+    for name in names:
+        if name != _SELECTION:
+            set_filters(state.filters.remove(name))
+        elif state.selection is not None:
+            select_images(state.selection.ids[:0], "")
+
+
+def _show_form(view: ClusterView, filters: ImageFilters) -> None:
+    st.text_input(
+        "File name",
+        placeholder="Part of a file name",
+        help="Shows images whose path contains this text.",
+        **_control("explore-search", "text", filters.text, str.strip),
+    )
+    st.multiselect(
+        "Clusters",
+        list_filter_clusters(view),
+        format_func=view.format_cluster,
+        placeholder="Any cluster",
+        **_control("explore-clusters", "clusters", list(filters.clusters), tuple),
+    )
+    labels = list_filter_labels(view)
+    if labels:
+        st.multiselect(
+            "Labels",
+            labels,
+            format_func=lambda name: "not labelled" if name == NO_LABEL else to_printable(name),
+            placeholder="Any label",
+            **_control("explore-labels", "labels", list(filters.labels), tuple),
+        )
+    if view.classes is not None:
+        _show_class_filters(view.classes[0], filters)
+    if view.confidence is not None:
+        st.slider(
+            "Confidence (%)",
+            0,
+            100,
+            step=_PERCENT_STEP,
+            help="Shows images whose cluster has a probability in this range.",
+            **_control("explore-confidence", "confidence", filters.confidence, tuple),
+        )
+    one, two = st.columns(2)
+    one.checkbox(
+        "Exact duplicates",
+        help="Shows images that have an identical copy in the dataset.",
+        **_control("explore-duplicates", "duplicates", filters.duplicates, bool),
+    )
+    two.checkbox(
+        "Excluded images",
+        help="Lists the images that you excluded. They are not on the map.",
+        **_control("explore-excluded", "excluded", filters.excluded, bool),
+    )
+
+
+def _show_class_filters(names: tuple[str, ...], filters: ImageFilters) -> None:
+    st.selectbox(
+        "Class",
+        [_ANY_CLASS, *names],
+        format_func=lambda name: "Any class" if name == _ANY_CLASS else to_printable(name),
+        **_control("explore-class", "class_name", filters.class_name or _ANY_CLASS, lambda name: name or None),
+    )
+    st.segmented_control(
+        "Comparison with ground truth",
+        OUTCOMES,
+        format_func=str.capitalize,
+        required=True,
+        wrap=True,
+        help="Filters by the match of classes and clusters. Correct: in the cluster of its class. False negative: in "
+        "another cluster. False positive: in the cluster of the class, but of another class.",
+        **_control("explore-outcome", "outcome", filters.outcome, lambda outcome: outcome or ANY_OUTCOME),
+    )
+
+
+def _control(title: str, name: str, value: Any, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return the arguments of a widget that shows one filter and changes it; the session state of the view leads.
+
+    Args:
+        title: key of the widget.
+        name: name of the field in `ImageFilters`.
+        value: value that the widget shows.
+        convert: returns the value of the field for a value of the widget.
+    """
+    form = get_explore_state().filter_form
+    key = f"{title}-{form}" if form else title
+    set_widget_value(key, value)
+
+    def change() -> None:
+        changed = get_explore_state().filters.replace(**{name: convert(get_widget_value(key))})
+        set_filters(changed, are_from_form=True)
+
+    return {"key": key, "on_change": change}
