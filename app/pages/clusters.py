@@ -21,7 +21,7 @@ from app.components.labelling.bulk_label import show_label_popover
 from app.figures.heatmaps import plot_confusion
 from app.navigation import go_to
 from app.state.clusters import get_clusters_state, set_previewing, show_parts
-from app.state.exploring import ExploreState, get_explore_state, open_cluster, set_page
+from app.state.exploring import ExploreState, get_explore_state, get_picks_among, open_cluster, set_page
 from app.state.widgets import get_widget_value, restore_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView, RunView
 from crlc.analysis.maps.settings import MAP_METHODS
@@ -229,7 +229,7 @@ def _show_merge_form(view: RunView, number: int) -> None:
 
 def _show_selection_tools(view: RunView, number: int) -> None:
     """Show the actions for the selected images; always visible, so that images do not move while selecting."""
-    picks, others = get_explore_state().picked_ids, _list_other_clusters(view, number)
+    picks, others = get_picks_among(view.ids[view.clusters == number]), _list_other_clusters(view, number)
     target = st.selectbox(
         "Target cluster",
         others,

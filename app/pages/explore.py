@@ -17,7 +17,7 @@ from app.components.explore.selection_bar import show_selection_bar
 from app.components.gallery.image_dialog import show_image_dialog
 from app.components.gallery.image_grid import Tile
 from app.components.gallery.tiles import build_excluded_tiles, show_paged_gallery, show_paged_tiles
-from app.state.exploring import get_explore_state, set_page
+from app.state.exploring import get_explore_state, get_picks_among, set_page
 from app.state.widgets import restore_widget_value
 from app.view_models.cluster_view import MOST_TYPICAL, OUTLIERS, ClusterView
 from app.view_models.colouring import Colouring, compute_colouring, list_colourings
@@ -55,8 +55,7 @@ def _show(view: ClusterView) -> None:
     colours = compute_colouring(view, by)
     shown = compute_mask(view, state.filters)
     visible = shown & ~np.isin(colours.values, state.hidden_values.get(by, []))
-    picked = view.find_rows(np.sort(np.asarray(state.picked_ids, np.int64)))
-    picked = picked[visible[picked]]
+    picked = view.find_rows(np.array(get_picks_among(view.ids[visible]), np.int64))
     bar = st.container()  # its number of images is known after the gallery
     with st.container(key="explore-stage"):
         map_side, gallery_side = st.columns([_MAP_WIDTH, _GALLERY_WIDTH], gap="small")
@@ -65,7 +64,7 @@ def _show(view: ClusterView) -> None:
         with gallery_side.container(key="gallery-side"):
             if state.filters.excluded:
                 listed = _show_excluded(view)
-                picks = np.intersect1d(listed, np.asarray(state.picked_ids, np.int64))
+                picks = np.array(get_picks_among(listed), np.int64)
             else:
                 listed, picks = _show_gallery(view, visible, order, colours), view.ids[picked]
     with bar:

@@ -21,7 +21,7 @@ from app.components.labelling.label_desk import show_label_desk
 from app.components.labelling.label_tools import show_import_popover, show_names_popover
 from app.components.labelling.what_changed import show_what_changed
 from app.navigation import go_to, link_to
-from app.state.exploring import clear_selection, get_explore_state
+from app.state.exploring import clear_selection, get_explore_state, get_picks_among
 from app.state.labelling import (
     ALL_AT_ONCE,
     MODE_WIDGET,
@@ -244,16 +244,16 @@ def _show_grid(view: ClusterView, source: str) -> None:
         )
         link_to("explore", "Go to Explore")
         return
-    picks = view.find_rows(np.sort(np.asarray(state.picked_ids, np.int64))) if state.picked_ids else rows
-    show_bulk_label(view, view.ids[picks], key="bulk")
+    picks = get_picks_among(view.ids[rows])
+    show_bulk_label(view, np.array(picks, np.int64) if picks else view.ids[rows], key="bulk")
     if state.problem is not None:
         show_error(state.problem)
     words, clear = st.columns([5, 1], vertical_alignment="center")
     with words:
         message = f" {state.saved}" if state.saved is not None else ""
         show_caption(
-            f"{format_count(len(rows), 'image')}, {len(state.picked_ids):,} selected."
-            if state.picked_ids
+            f"{format_count(len(rows), 'image')}, {len(picks):,} selected."
+            if picks
             else f"{format_count(len(rows), 'image')}. {message or 'Use the checkboxes to label only some of them.'}"
         )
     if source == SELECTION:

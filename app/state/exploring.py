@@ -161,6 +161,12 @@ def pick_images(ids: Sequence[int]) -> None:
     get_explore_state().picked_ids = list(ids)
 
 
+def get_picks_among(ids: ImageIds) -> list[int]:
+    """Return the selected images that are among the given ones: an action must not affect images of another page."""
+    picks = np.asarray(get_explore_state().picked_ids, np.int64)
+    return [int(image_id) for image_id in np.intersect1d(ids, picks)]
+
+
 def change_picks(added: Sequence[int], removed: Sequence[int]) -> None:
     """Add images to those that the next action applies to, and remove others."""
     pick_images(sorted((set(get_explore_state().picked_ids) | set(added)) - set(removed)))

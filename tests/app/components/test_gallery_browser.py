@@ -15,7 +15,7 @@ from crlc.runs.folder import RunFolder
 from crlc.runs.results import get_maps_folder
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
-from tests.fixtures.browser import button, select_option
+from tests.fixtures.browser import button, cluster_card, select_option
 from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import describe_run
@@ -99,7 +99,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     expect(grid.locator(".broken .tile")).to_have_attribute("title", "00007.png · cluster 0, confidence 97.6%")
 
     page.goto(f"{app.url}/clusters")
-    button(page, "open-0").click()
+    cluster_card(page, 0).get_by_role("button", name="cluster 0", exact=True).click()
     expect_page(page, 1, 2, 60)
     button(page, "next-page-cluster").click()
     open_and_close_image(page, expect_page(page, 2, 2, 40), 35)

@@ -11,11 +11,7 @@ from playwright.sync_api import Page, expect
 
 from app.view_models.image_selection import normalize_coordinates
 from tests.app.conftest import ARTIFACTS, RunningApp
-<<<<<<< HEAD
-from tests.fixtures.browser import button, draw, to_window_coordinates
-=======
-from tests.fixtures.browser import button, by_key, draw, fill, select_cluster, text_box, to_window_coordinates
->>>>>>> 428c082 (Explore: fills the window, filters as chips, one selection with its bar, undo message, smooth images)
+from tests.fixtures.browser import button, by_key, draw, fill, text_box, to_window_coordinates
 from tests.fixtures.tiny_run import COORDINATES, import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

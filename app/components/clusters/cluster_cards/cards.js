@@ -88,7 +88,7 @@ class Card {
       tile.tabIndex = order ? -1 : 0; // one stop of the Tab key for all images; arrow keys move between them
       tile.setAttribute("aria-label", item.title);
       tile.onclick = () => this.deck.send("image", item.id);
-      const image = element("img", item.is_tiny ? "tiny" : "");
+      const image = element("img");
       image.alt = "";
       image.decoding = "async";
       tile.append(image);
