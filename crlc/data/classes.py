@@ -111,7 +111,9 @@ def _assign_from_folders(manifest: Manifest, *, forced: bool) -> None:
     """Use folder names as classes if there is one folder per class, or if the user requested it."""
     sql = manifest.connection
     sql.create_function("folder", 1, _get_folder, deterministic=True)
-    query = "SELECT folder(path), split IS NOT NULL, COUNT(*) FROM images WHERE status = 'ok' GROUP BY 1, 2"
+    query = (
+        "SELECT folder(path), split IS NOT NULL, COUNT(*) FROM images WHERE status IN ('ok', 'pending') GROUP BY 1, 2"
+    )
     found = [(decode_path(folder), bool(in_split), count) for folder, in_split, count in sql.execute(query)]
     classes = {folder: folder_to_class(folder, in_split=in_split) for folder, in_split, _ in found}
     if not forced and not is_folder_per_class({folder: count for folder, _, count in found}, classes):

@@ -196,13 +196,20 @@ class ImageDataset:
         """
         return self.info.size or self.open_pixels().size
 
-    def open_pixels(self, size: int | None = None) -> PixelStore:
+    def open_pixels(self, size: int | None = None, *, decoded_so_far: bool = False) -> PixelStore:
         """Open the decoded images of one size, by default the smallest.
+
+        Args:
+            size: side of the images in pixels.
+            decoded_so_far: True to open those that an unfinished first import has decoded so far, too.
 
         Raises:
             NotFoundError: no images are stored at that size.
         """
         sizes = list_stored_sizes(self.folder, complete=True)
+        is_complete = bool(sizes)
+        if decoded_so_far and not is_complete:
+            sizes = list_stored_sizes(self.folder)
         if not sizes or (size is not None and size not in sizes):
             there = ", ".join(map(str, sizes)) or "none, because the import did not finish"
             raise NotFoundError(
@@ -212,7 +219,7 @@ class ImageDataset:
             )
         chosen = sizes[0] if size is None else size
         with Manifest(self.folder) as manifest:
-            return PixelStore(self.folder, chosen, manifest.list_stored_ids(chosen))
+            return PixelStore(self.folder, chosen, manifest.list_stored_ids(chosen), is_complete=is_complete)
 
     def read_pixels(self, image_id: int) -> NDArray[np.uint8]:
         """Read one image from the largest pixel store, (size, size, 3).
@@ -221,7 +228,7 @@ class ImageDataset:
             NotFoundError: its pixels are not stored.
         """
         sizes = list_stored_sizes(self.folder, complete=True)
-        store = self.open_pixels(sizes[-1] if sizes else None)
+        store = self.open_pixels(sizes[-1] if sizes else None, decoded_so_far=True)
         if image_id not in store.ids:
             raise NotFoundError(f"{self.name} has no pixels of image {image_id} yet.")
         return store.read([image_id]).squeeze(0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,8 @@ class Importer:
     source: Source
     options: ImportOptions
     report: ProgressCallback = no_progress
+    decoding_starts: Callable[[tuple[int, ...]], None] = lambda _: None
+    """Called with the sizes of the pixel stores before the first image is decoded."""
 
     def run(self) -> ImportReport:
         """Update manifest and pixel stores from the source.
@@ -82,6 +84,9 @@ class Importer:
             require_classes_fit(manifest, self.source, classes)
             sizes = self._choose_sizes(manifest)
             changes = diff.apply()
+            if manifest.version == 0:
+                assign_classes(manifest, self.source, classes)  # the app shows the images while they are decoded
+            self.decoding_starts(sizes)
             self._decode(manifest, sizes, pool)
             self._require_images(manifest)
             unmatched = assign_classes(manifest, self.source, classes)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from crlc.paths import decode_path, encode_path
 MANIFEST_FILE = "manifest.sqlite"
 _FORMAT_VERSION = 1
 _BUSY_TIMEOUT_SECONDS = 10
+_GOLDEN_RATIO = 0.618033988749895
 DAMAGED_ADVICE = "Remove the dataset and import it again; the originals are untouched."
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -227,15 +229,24 @@ class Manifest:
     # ---- decoding
 
     def list_undecoded(self, sizes: Sequence[int], chunk: int) -> Iterator[list[DecodeItem]]:
-        """Yield the images that are not decoded to all sizes, at most `chunk` at a time."""
-        last = 0
+        """Yield the images that are not decoded to all sizes, at most `chunk` consecutive ones at a time.
+
+        The chunks are spread over the whole dataset at any time, so that the images decoded so far represent all of it.
+        """
+        is_undecoded = _make_undecoded_condition(sizes)
+        ids = array(
+            "q", (number for (number,) in self.connection.execute(f"SELECT id FROM images WHERE {is_undecoded}"))
+        )
         stored = "SELECT group_concat(size) FROM stored_pixels s WHERE s.id = images.id AND s.hash = images.hash"
         query = (
             f"SELECT id, path, iif(status = 'ok', ({stored}), NULL) FROM images "
-            f"WHERE id > ? AND {_make_undecoded_condition(sizes)} ORDER BY id LIMIT ?"
+            f"WHERE id BETWEEN ? AND ? AND {is_undecoded} ORDER BY id"
         )
-        while rows := self.connection.execute(query, (last, chunk)).fetchall():
-            last = rows[-1][0]
+        starts = range(0, len(ids), chunk)
+        # Multiples of the golden ratio, modulo 1, divide an interval evenly, however many there are.
+        for number in sorted(range(len(starts)), key=lambda index: index * _GOLDEN_RATIO % 1):
+            part = ids[starts[number] : starts[number] + chunk]
+            rows = self.connection.execute(query, (part[0], part[-1])).fetchall()
             yield [(number, decode_path(path), _list_missing_sizes(sizes, there)) for number, path, there in rows]
 
     def count_undecoded(self, sizes: Sequence[int]) -> int:

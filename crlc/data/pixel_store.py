@@ -36,23 +36,27 @@ def mark_complete(folder: Path, size: int, rows: int) -> None:
 
 
 class PixelStore:
-    """Reader of the complete pixels of one size."""
+    """Reader of the pixels of one size."""
 
-    def __init__(self, folder: Path, size: int, ids: Sequence[int]) -> None:
+    def __init__(self, folder: Path, size: int, ids: Sequence[int], *, is_complete: bool = True) -> None:
         """Open the store.
 
         Args:
             folder: the folder of the dataset.
             size: side of the square images, in pixels.
             ids: ids of the stored images, from the manifest.
+            is_complete: False for a store that its first import is still writing; the manifest lists only images whose
+                pixels are on disk.
 
         Raises:
-            DamagedError: the store is incomplete, or has fewer rows than its marker file states.
+            DamagedError: the store has no marker file, or fewer rows than that states.
         """
-        marker = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE)
         self.size = size
         self._file = get_pixel_file(folder, size)
-        self._rows = int(marker["rows"])
+        if is_complete:
+            self._rows = int(read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE)["rows"])
+        else:
+            self._rows = self._file.stat().st_size // count_image_bytes(size)
         known = np.asarray(ids, dtype=np.int64)
         self.ids = known[known <= self._rows]  # the others belong to an import in progress
         needed = self._rows * count_image_bytes(size)

@@ -70,7 +70,7 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     """
     marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE)
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
-    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, dataset.version):
+    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, get_explored_version(dataset)):
         return None
     folder = dataset.folder / "exploration" / metadata["folder"]
     ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
@@ -79,3 +79,8 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     if coordinates is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
         raise DamagedError(f"{folder} is not complete.", advice=_ADVICE)
     return Exploration(ids, vectors, clusters, distance, coordinates, metadata)
+
+
+def get_explored_version(dataset: ImageDataset) -> int:
+    """Return the dataset version that an exploration belongs to; 1 already while the first import runs."""
+    return max(1, dataset.version)

@@ -13,7 +13,7 @@ import hashlib
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,15 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError, explain_disk_full
 from crlc.files import write_file, write_json, writer_lock
 from crlc.progress import Progress, ProgressCallback, ProgressStage, no_progress
-from crlc.services.exploration import KIND, MARKER, VERSION, Exploration, open_exploration, read_exploration
+from crlc.services.exploration import (
+    KIND,
+    MARKER,
+    VERSION,
+    Exploration,
+    get_explored_version,
+    open_exploration,
+    read_exploration,
+)
 from crlc.services.run_preparation import store_pixels
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
@@ -142,6 +150,44 @@ def explore_dataset(
         return _store(dataset, images, settings, device, report)
 
 
+def explore_import(
+    dataset: ImageDataset,
+    wait_for_images: Callable[[int], bool],
+    *,
+    device: torch.device | None = None,
+    report: ProgressCallback = no_progress,
+) -> None:
+    """Store explorations of a growing part of the images while the first import of a dataset decodes them.
+
+    Args:
+        dataset: dataset whose first import runs, and stores images at the size of the default backbone.
+        wait_for_images: waits until so many images are decoded; returns False if the import has ended.
+        device: device that computes the features; `None` for the CPU.
+        report: receives progress; an error that it raises ends the exploration, and features so far stay cached.
+
+    Raises:
+        BusyError: another process is exploring the dataset.
+        CrlcError: the disk is full.
+    """
+    summary = dataset.summarize()
+    clusters = len(summary.classes) or DEFAULT_CLUSTERS
+    settings = ExplorationSettings(clusters, MapSettings("pca"))
+    total = summary.readable + summary.pending
+    (dataset.folder / "exploration").mkdir(exist_ok=True)
+    with (
+        explain_disk_full(dataset.folder),
+        writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
+    ):
+        for count in _plan_parts(total, max(_FIRST_PART_IMAGES, _MIN_IMAGES_PER_CLUSTER * clusters)):
+            if not wait_for_images(count):
+                return
+            images = load_images(dataset, settings.network.data.image_size, decoded_so_far=True)
+            if len(images) < clusters:
+                return  # nearly all files are unreadable
+            part = _select_spread(images, count)
+            _store(dataset, part, settings, device or torch.device("cpu"), report, of=total)
+
+
 def _store_parts(
     dataset: ImageDataset,
     images: TrainingImages,
@@ -156,13 +202,18 @@ def _store_parts(
     assert settings.clusters is not None
     done = 0
     for count in _plan_parts(len(images), max(known, _FIRST_PART_IMAGES, _MIN_IMAGES_PER_CLUSTER * settings.clusters)):
-        part = select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
+        part = _select_spread(images, count)
         part_settings = replace(settings, map=MapSettings("pca"))
         # Only features are reported: the other steps of a part are fast.
         report_features = partial(_report_as_whole, report, done, missing, others=False)
         _store(dataset, part, part_settings, device, report_features, of=len(images))
         done = missing - count_missing_features(images, built.identity)
     return partial(_report_as_whole, report, done, missing, others=True)
+
+
+def _select_spread(images: TrainingImages, count: int) -> TrainingImages:
+    """Return up to `count` evenly spaced images."""
+    return select_positions(images, np.linspace(0, len(images) - 1, min(count, len(images))).astype(np.int64))
 
 
 def _plan_parts(images: int, count: int) -> list[int]:
@@ -297,7 +348,7 @@ def _build_metadata(
     return {
         "provisional": True,
         "dataset_uid": dataset.info.uid,
-        "manifest_version": dataset.version,
+        "manifest_version": get_explored_version(dataset),
         "images": hashlib.blake2b(ids.astype("<i8").tobytes(), digest_size=8).hexdigest(),
         "backbone": settings.network.model.backbone,
         "image_size": settings.network.data.image_size,

@@ -73,7 +73,12 @@ class TrainingImages:
 
 
 def load_images(
-    dataset: ImageDataset, size: int, *, split: str | None = None, cluster_unlabelled: bool = True
+    dataset: ImageDataset,
+    size: int,
+    *,
+    split: str | None = None,
+    cluster_unlabelled: bool = True,
+    decoded_so_far: bool = False,
 ) -> TrainingImages:
     """Return the readable images of a dataset at one size.
 
@@ -82,11 +87,13 @@ def load_images(
         size: side of the stored images in pixels, which selects one of the dataset's pixel stores.
         split: splits to use, joined by `+`; all images by default.
         cluster_unlabelled: False to let images of the split `unlabelled` train the RL-head only.
+        decoded_so_far: True to load those that an unfinished first import has decoded so far, too.
 
     Raises:
+        NotFoundError: no images are stored at that size, for example because the import did not finish.
         UsageError: no image belongs to the split.
     """
-    store = dataset.open_pixels(size)
+    store = dataset.open_pixels(size, decoded_so_far=decoded_so_far)
     metadata = dataset.read_metadata(store.ids)
     unlabelled = metadata.splits == UNLABELLED_SPLIT
     clusterable = None if cluster_unlabelled or not unlabelled.any() else ~unlabelled

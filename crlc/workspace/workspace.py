@@ -8,9 +8,11 @@ import re
 import shutil
 import unicodedata
 import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -108,6 +110,7 @@ class Workspace:
         options: ImportOptions | None = None,
         downloads: Path | None = None,
         report: ProgressCallback = no_progress,
+        decoding_starts: Callable[[ImageDataset, tuple[int, ...]], None] = lambda *_: None,
     ) -> tuple[ImageDataset, ImportReport]:
         """Import a dataset, continue an interrupted import, or update a dataset from its source.
 
@@ -117,6 +120,8 @@ class Workspace:
             options: import options; those that are not set keep their value from an earlier import.
             downloads: folder for built-in datasets; by default, in the workspace.
             report: receives the progress.
+            decoding_starts: called with the dataset and the sizes of its pixel stores before the first image is
+                decoded. From then on, the images decoded so far can be read.
 
         Returns:
             The dataset and a report about readable, unreadable and duplicate images.
@@ -133,7 +138,8 @@ class Workspace:
                 info, is_new = self._prepare(name, source, downloads, options)
                 folder = self._datasets / name
                 try:
-                    outcome = Importer(folder, source, info.options, report).run()
+                    announce = partial(decoding_starts, ImageDataset(folder))
+                    outcome = Importer(folder, source, info.options, report, announce).run()
                 except BaseException:  # also if the user cancels the import
                     if is_new and not _has_images(folder):
                         shutil.rmtree(folder, ignore_errors=True)
