@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from app.background.import_preview import ImportPreview
 from app.background.previews import load_preview_modules, start_preview
 from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
+from crlc.data.dataset import ImageDataset
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.errors import CrlcError
+from crlc.progress import Progress
 from crlc.workspace import Workspace
 
 
@@ -21,6 +24,13 @@ class ImportOutcome:
     """Number of images that could be decoded."""
 
     seconds: float
+
+
+@dataclass(frozen=True)
+class ImportInProgress:
+    """Result of an import while it decodes images: from then on, they can be shown."""
+
+    dataset: str
 
 
 def start_import(
@@ -37,12 +47,24 @@ def start_import(
 
     def run(task: BackgroundTask) -> None:
         load_preview_modules()  # while the images are decoded in other processes
-        try:
-            dataset, outcome = workspace.import_dataset(source, name=name, options=options, report=task.report)
-        except OSError as error:
-            raise CrlcError(
-                f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
-            ) from None
+        with ImportPreview() as preview:
+
+            def start_decoding(dataset: ImageDataset, sizes: tuple[int, ...]) -> None:
+                task.result = ImportInProgress(dataset.name)
+                preview.start(dataset, sizes)
+
+            def report(progress: Progress) -> None:
+                preview.report(progress)
+                task.report(progress)
+
+            try:
+                dataset, outcome = workspace.import_dataset(
+                    source, name=name, options=options, report=report, decoding_starts=start_decoding
+                )
+            except OSError as error:
+                raise CrlcError(
+                    f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
+                ) from None
         task.result = ImportOutcome(dataset.name, outcome.readable, outcome.seconds)
         if dataset.get_default_size() == PHOTOGRAPH_SIZE:
             start_preview(workspace, dataset)  # other images are first trained, or decoded at this size
@@ -58,6 +80,14 @@ def start_import(
 def list_imports(workspace: Workspace) -> dict[str, BackgroundTask]:
     """Return the imports that are running, or have ended and were not dismissed, by key."""
     return list_tasks(_build_prefix(workspace))
+
+
+def find_import(workspace: Workspace, dataset: str) -> str | None:
+    """Return the key of the running import that decodes images of a dataset; `None` if there is none."""
+    for key, task in list_imports(workspace).items():
+        if task.is_running and task.result == ImportInProgress(dataset):
+            return key
+    return None
 
 
 def find_locations_being_imported(workspace: Workspace) -> set[str]:

@@ -28,6 +28,9 @@ from crlc.formatting import format_bytes, format_list
 from crlc.paths import decode_path
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
+DECODING_STAGE = "Decoding"
+"""Name of the stage in progress reports, which count images that are on disk."""
+
 STANDARD_SIZES = (16, 32, 64, PHOTOGRAPH_SIZE)
 _SIZE_SAMPLE_IMAGES = 32
 _CHUNK_IMAGES = 32
@@ -202,17 +205,16 @@ class Importer:
         writers = [PixelWriter(self.folder, size) for size in sizes]
         try:
             self._reserve_space(manifest, writers, sizes)
-            stage = ProgressStage("Decoding", manifest.count_undecoded(sizes), self.report)
+            stage = ProgressStage(DECODING_STAGE, manifest.count_undecoded(sizes), self.report)
             decoder = ImageDecoder(self.source, self.folder, sizes)
             uncommitted: list[DecodeResult] = []
             committed = time.monotonic()
             for chunk, results in self._process(decoder, manifest.list_undecoded(sizes, _CHUNK_IMAGES), stage, pool):
                 uncommitted += _mark_crashed(chunk) if results is None else results
-                stage.advance(len(chunk))
                 if time.monotonic() - committed > _COMMIT_SECONDS:
-                    self._commit(manifest, writers, uncommitted)
+                    self._commit(manifest, writers, uncommitted, stage)
                     committed = time.monotonic()
-            self._commit(manifest, writers, uncommitted)
+            self._commit(manifest, writers, uncommitted, stage)
             stage.finish()
         finally:
             for writer in writers:
@@ -237,10 +239,14 @@ class Importer:
             writer.reserve(manifest.get_last_id())
 
     @staticmethod
-    def _commit(manifest: Manifest, writers: list[PixelWriter], uncommitted: list[DecodeResult]) -> None:
+    def _commit(
+        manifest: Manifest, writers: list[PixelWriter], uncommitted: list[DecodeResult], stage: ProgressStage
+    ) -> None:
+        """Write decoded images to disk, and report them: from then on they can be read."""
         for writer in writers:
             writer.flush()
         manifest.record_decoded(uncommitted)
+        stage.advance(len(uncommitted))
         uncommitted.clear()
 
     def _process(

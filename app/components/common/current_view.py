@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 from streamlit.delta_generator import DeltaGenerator
 
+from app.background.imports import find_import
 from app.background.previews import build_preview_key, get_preview, read_preview_stamp, start_preview
 from app.components.common.heading import show_heading, show_view_line
 from app.components.common.image_strip import show_image_strip
@@ -86,19 +89,29 @@ def _describe_preview(view: ClusterView) -> str:
 
 
 def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGenerator) -> ClusterView | None:
-    """Show the preview of a dataset; it is computed by itself, and shown while it grows."""
-    key, stamp = build_preview_key(workspace, dataset.name), read_preview_stamp(dataset)
+    """Show the preview of a dataset; it is computed by itself, and shown while it grows.
+
+    During the first import, it grows with the images decoded so far.
+    """
+    import_key, stamp = find_import(workspace, dataset.name), read_preview_stamp(dataset)
+    key = import_key or build_preview_key(workspace, dataset.name)
     found = None if stamp is None else open_dataset_view(workspace, dataset)
-    if get_preview(workspace, dataset.name) is None and (found is None or found.is_growing):
+    is_needed = found is None or found.is_growing
+    if import_key is None and is_needed and get_preview(workspace, dataset.name) is None:
         start_preview(workspace, dataset)
+    ids = _list_first_images(dataset)
+
+    def has_news() -> bool:
+        has_more_images = found is None and len(ids) < _FIRST_IMAGES and len(_list_first_images(dataset)) > len(ids)
+        return has_more_images or read_preview_stamp(dataset) != stamp
+
     with st.container():  # it stays when the progress disappears, so that the map keeps its place, and its points move
-        running = show_task(key, lambda: read_preview_stamp(dataset) != stamp)
+        running = show_task(key, has_news)
     if found is not None:
         _show_summary(found, beside)
         return found
     show_caption(f"{dataset.name} has no runs yet.")
     if running is not None:
-        ids = dataset.open_pixels(dataset.get_default_size()).ids[:_FIRST_IMAGES]
         records = read_records(dataset, ids)
         show_image_strip(
             dataset.name, [records[image] for image in ids.tolist()], height=_FIRST_IMAGES_HEIGHT_PIXELS, wrap=True
@@ -113,3 +126,11 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
             help="Computes a map and provisional clusters from pretrained image features.",
         )
     return None
+
+
+def _list_first_images(dataset: ImageDataset) -> NDArray[np.int64]:
+    """Return the ids of the first images that can be shown."""
+    try:
+        return dataset.open_pixels(dataset.info.size, decoded_so_far=True).ids[:_FIRST_IMAGES]
+    except NotFoundError:  # the import has not decoded any image yet
+        return np.empty(0, np.int64)
