@@ -32,21 +32,22 @@ IMPORT_AND_DIE = """
 import os, signal, sys
 import psutil
 from pathlib import Path
+from crlc.data.importer import Importer
 from crlc.data.options import ImportOptions
-from crlc.data.manifest import Manifest
 from crlc.workspace import Workspace
 
 root, folder, moment = sys.argv[1:]
 
-def report(progress):
-    if progress.stage != "Decoding":
-        return
-    with Manifest(Path(root, "datasets", "pictures")) as manifest:
-        if manifest.count("ok") < (1 if moment == "after a commit" else 0):
-            return
+def die(*_):
     print(*[child.pid for child in psutil.Process().children()], flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
+def report(progress):
+    if progress.stage == "Decoding":  # reported after a commit
+        die()
+
+if moment == "before a commit":
+    Importer._commit = staticmethod(die)
 Workspace(Path(root)).import_dataset(folder, options=ImportOptions(size=96, workers=2), report=report)
 """
 
@@ -63,7 +64,7 @@ def slow_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
-@pytest.mark.parametrize("moment", ["at the first image", "after a commit"])
+@pytest.mark.parametrize("moment", ["before a commit", "after a commit"])
 def test_import_continues_after_a_kill_and_leaves_no_process(workspace: Workspace, slow_folder: Path, moment: str):
     command = [sys.executable, "-c", IMPORT_AND_DIE, str(workspace.root), str(slow_folder), moment]
     killed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
