@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
+MAX_GALLERY_IMAGES = 120
+"""Maximum number of images in one response."""
+
 
 def build_image_url(dataset: str, image_id: int, content_hash: str, side: int) -> str:
     """Return the permanent URL of an image: changed content has another URL."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import streamlit as st
 
-from app.view_models.card_edits import CardSession
+from app.view_models.numbered_edits import EditSession
 from crlc.arrays import ImageIds
 
 _KEY = "clusters-page"
@@ -29,7 +29,7 @@ class ClustersState:
     """State of the Clusters page for one run; another one starts with an empty state."""
 
     run: str = ""
-    cards: CardSession = field(default_factory=CardSession)
+    cards: EditSession = field(default_factory=EditSession)
     is_previewing: bool = False
     """True if the parts of a split are shown before it is done."""
 

@@ -11,6 +11,7 @@ from app.view_models.cluster_view import ClusterView
 from app.view_models.label_items import LabelItems
 from app.view_models.label_queue import LabelQueue
 from app.view_models.label_session import LabelSession
+from app.view_models.numbered_edits import EditSession
 
 SOURCE_WIDGET, MODE_WIDGET = "label-source", "label-mode"
 """Keys of the widgets for the source of images and the mode."""
@@ -43,6 +44,12 @@ class LabelState:
 
     items: LabelItems | None = None
     """Images of the queue as the component shows them; `None` until it is drawn."""
+
+    review: EditSession = field(default_factory=EditSession)
+    """Accepted and rejected images of What changed."""
+
+    expanded_groups: set[str] = field(default_factory=set)
+    """Groups of reassigned images of which more than the first are shown."""
 
     imported: str | None = None
     """Report of the last import of labels."""

@@ -16,6 +16,7 @@ from app.components.gallery.tiles import build_tile_images_url, build_tiles
 from app.state.clusters import get_clusters_state, show_parts
 from app.state.exploring import get_explore_state, open_cluster, open_image, set_page
 from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
+from app.view_models.numbered_edits import parse_card_edit
 from crlc.formatting import format_count
 
 _CARDS_PER_PAGE = 15
@@ -52,7 +53,7 @@ def _open_cluster(number: int) -> None:
 
 def _apply_edits(view: RunView, value: Any) -> None:
     """Store the edits that came from the browser; an edit that is sent twice is stored once."""
-    for edit in get_clusters_state(view.name).cards.take_new_edits(value):
+    for edit in get_clusters_state(view.name).cards.take_new_edits(value, parse_card_edit):
         if edit.selected is not None:
             get_explore_state().clusters_to_merge = [
                 number for number in edit.selected if number in view.cluster_numbers

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
 import streamlit as st
 
+from app.components.clusters.editing import apply_edit, rename_cluster
 from app.components.common.safe_text import show_caption, show_error
-from app.components.gallery.reassigned_images import show_reassigned_images
+from app.components.gallery.tiles import build_tile_images_url, build_tiles
+from app.components.labelling.change_review import ClusterSide, ReviewGroup, show_change_review
 from app.components.labelling.label_report import load_label_report, show_label_report
 from app.navigation import go_to
+from app.state.exploring import get_explore_state, open_image, pop_rerun_request, request_rerun
+from app.state.labelling import get_label_state
 from app.state.selection import get_selection, request_selection
 from app.state.widgets import set_widget_value
-from app.view_models.cluster_view import RunView
-from app.view_models.run_comparison import RunChanges, compare_with_parent
+from app.urls import MAX_GALLERY_IMAGES
+from app.view_models.cluster_view import LEAST_CONFIDENT, MOST_CONFIDENT, RunView
+from app.view_models.numbered_edits import parse_review_edit
+from app.view_models.run_comparison import Reassignment, RunChanges, compare_with_parent
 from app.view_models.view_cache import open_annotations, open_run_view
+from crlc.annotations.state import AnnotationState
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.runs.state import RunState
@@ -21,6 +33,9 @@ from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
 _SHOWN_REASSIGNMENTS = 8
+_IMAGES_PER_GROUP = 10
+_IMAGES_OF_AN_EXPANDED_GROUP = 100
+_EXAMPLES_PER_CLUSTER = 3
 
 
 def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
@@ -42,14 +57,93 @@ def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
         show_label_report(report)
     if not changes.reassignments:
         st.info("No images were reassigned: the clusters already match your labels.")
-    for move in changes.reassignments[:_SHOWN_REASSIGNMENTS]:
-        show_reassigned_images(before, after, move)
+    else:
+        _show_review(before, after, changes.reassignments[:_SHOWN_REASSIGNMENTS])
     rest = changes.reassignments[_SHOWN_REASSIGNMENTS:]
     if rest:
         images = sum(len(move.ids) for move in rest)
         show_caption(
             f"{len(rest):,} smaller groups with {images:,} images are not shown. The Runs page lists all of them."
         )
+
+
+@st.fragment
+def _show_review(before: RunView, after: RunView, moves: Sequence[Reassignment]) -> None:
+    """Show the reassigned images, to accept or reject; a decision redraws only them, not the report of all labels."""
+    if pop_rerun_request():
+        st.rerun()  # an image was opened, or a cluster named, which other parts of the page show
+    state = get_label_state()
+    annotations = open_annotations(after.dataset).refresh()
+    groups = [_build_group(before, after, move, annotations) for move in moves]
+    show_caption(
+        "✓ labels an image with the name of its new cluster, ✗ with that of its old cluster. "
+        "The next run learns from these labels. Least confident images first."
+    )
+    problem = get_explore_state().problem
+    if problem is not None:
+        show_error(problem)
+    show_change_review(
+        groups,
+        _build_image_urls(after, groups),
+        state.review,
+        key=f"review-{before.name}-{after.name}",
+        edited=partial(_apply_edits, before, after),
+        opened=_open_image,
+        expanded=state.expanded_groups.add,
+    )
+
+
+def _build_group(before: RunView, after: RunView, move: Reassignment, annotations: AnnotationState) -> ReviewGroup:
+    key = f"{move.before}-{move.after}"
+    rows = after.sort_rows(after.find_rows(move.ids), LEAST_CONFIDENT)
+    is_expanded = key in get_label_state().expanded_groups
+    shown = rows[: _IMAGES_OF_AN_EXPANDED_GROUP if is_expanded else _IMAGES_PER_GROUP]
+    images = build_tiles(after, shown)
+    return ReviewGroup(
+        key=key,
+        before=_build_side(before, move.before),
+        after=_build_side(after, move.after),
+        images=images,
+        labels=annotations.get_labels([tile.id for tile in images]),
+        total=len(rows),
+        can_expand=not is_expanded and len(rows) > len(shown),
+    )
+
+
+def _build_side(view: RunView, cluster: int) -> ClusterSide:
+    rows = view.sort_rows(np.flatnonzero(view.clusters == cluster), MOST_CONFIDENT)[:_EXAMPLES_PER_CLUSTER]
+    return ClusterSide(
+        number=cluster,
+        title=view.format_cluster(cluster),
+        colour=view.get_colour(cluster),
+        name=view.cluster_names.get(cluster, ""),
+        examples=build_tiles(view, rows),
+    )
+
+
+def _build_image_urls(view: RunView, groups: Sequence[ReviewGroup]) -> list[tuple[str, int]]:
+    """Return the URLs of the images of all groups, in the order of the component; a response has at most 120."""
+    tiles = [tile for group in groups for tile in (*group.before.examples, *group.images, *group.after.examples)]
+    parts = [tiles[start : start + MAX_GALLERY_IMAGES] for start in range(0, len(tiles), MAX_GALLERY_IMAGES)]
+    return [(build_tile_images_url(view, part), len(part)) for part in parts]
+
+
+def _apply_edits(before: RunView, after: RunView, value: Any) -> None:
+    """Store the labels and names that came from the browser; an edit that is sent twice is stored once."""
+    annotations = open_annotations(after.dataset)
+    for edit in get_label_state().review.take_new_edits(value, parse_review_edit):
+        if edit.cluster is not None:
+            rename_cluster(before if edit.is_before else after, edit.cluster, edit.name)
+            request_rerun()
+        elif edit.name:
+            apply_edit(partial(annotations.label, edit.ids, edit.name))
+        else:
+            apply_edit(partial(annotations.unlabel, edit.ids))
+
+
+def _open_image(image_id: int) -> None:
+    open_image(image_id)
+    request_rerun()
 
 
 def _show_summary(changes: RunChanges, report: LabelReport | None) -> None:

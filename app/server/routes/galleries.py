@@ -12,13 +12,13 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from app.server.routes.images import HEADERS, SIDES, open_dataset
+from app.urls import MAX_GALLERY_IMAGES
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_records
 from crlc.data.manifest import ImageRecord
 from crlc.data.thumbnails import make_record_thumbnail
 from crlc.errors import CrlcError
 
-MAX_GALLERY_IMAGES = 120
 _LENGTH_BYTES = 4
 _MAX_ID = 2**53
 _decoders = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="gallery")

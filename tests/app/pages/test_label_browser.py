@@ -13,11 +13,13 @@ from crlc.clusters.clustering import ClusterEditor
 from crlc.data.dataset import ImageDataset
 from crlc.services.analyse_run import RunAnalysis
 from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
 from tests.annotations.test_log import fill
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
 from tests.fixtures.annotations import read_labels
 from tests.fixtures.browser import CURRENT_IMAGE, IS_SAVED, button, by_key, text_box, wait_until_saved
-from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
+from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
+from tests.fixtures.tiny_run import CONFIDENCES, import_tiny_dataset, write_tiny_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -251,3 +253,56 @@ def test_label_page_labels_many_images_with_a_new_name(page: Page, app: RunningA
     assert read_labels(labelled) == dict.fromkeys([9, 10, 11, 12], "bird")
     expect(page.locator("figcaption .text")).to_have_text(["bird"] * 4)
     page.screenshot(path=ARTIFACTS / "label_grid.png")
+
+
+def write_child_run(app: RunningApp, dataset: ImageDataset) -> None:
+    """Write a run that assigns images 10 and 11 to cluster 1 instead of 2, and image 4 instead of 0."""
+    child = write_handmade_result(
+        app.workspace,
+        dataset,
+        z=place_on_circle(list(range(12))),
+        clusters=[0, 0, 0, 1, 1, 1, 1, 1, 2, 1, 1, 2],
+        confidences=CONFIDENCES,
+        count=3,
+        name="child-run",
+    )
+    parent = RunStore(app.workspace).open("tiny-run").read_metadata()
+    child.write_metadata({**parent, "names": {"0": "cat", "1": "dog"}, "parent": "tiny-run"})
+
+
+def test_what_changed_labels_accepted_and_rejected_images(page: Page, app: RunningApp, labelled: ImageDataset):
+    write_child_run(app, labelled)
+    page.goto(f"{app.url}/label?dataset=set&run=tiny-run")
+    by_key(page, "label-mode").get_by_role("radio").nth(2).click()
+    first, second = page.locator("[data-group='2-1']"), page.locator("[data-group='0-1']")
+    expect(first.locator(".images img[src]")).to_have_count(2)
+    expect(second.locator(".images img[src]")).to_have_count(1)
+
+    # The least confident image comes first: 11 with 0.72, then 10 with 0.82.
+    first.locator(".accept").nth(1).click()
+    expect(first.locator(".image").first).to_have_class("image accepted")
+    second.get_by_role("button", name="Reject").first.click()
+    expect(second.locator(".image")).to_have_class("image rejected")
+
+    # Cluster 2 of the older run has no name: images cannot be rejected until it has one.
+    expect(first.locator(".image .reject").first).to_be_disabled()
+    field = first.get_by_role("textbox")
+    field.fill("bird")
+    field.press("Enter")
+    expect(first.locator(".image .reject").nth(1)).to_be_enabled()
+    first.locator(".image .reject").nth(1).click()
+    expect(first.locator(".image").nth(1)).to_have_class("image rejected")
+    expect(page.locator(".review")).to_have_attribute("data-pending", "0")
+    assert read_labels(labelled) == {11: "dog", 4: "cat", 10: "bird"}
+
+    # The pressed button again removes the label, and undo restores it.
+    first.locator(".image .accept").first.click()
+    expect(first.locator(".image").first).to_have_class("image")
+    expect(page.locator(".review")).to_have_attribute("data-pending", "0")
+    assert read_labels(labelled) == {4: "cat", 10: "bird"}
+    button(page, "undo-edit").click()
+    expect(first.locator(".image").first).to_have_class("image accepted")
+    assert read_labels(labelled) == {11: "dog", 4: "cat", 10: "bird"}
+    page.screenshot(path=ARTIFACTS / "what_changed.png", full_page=True)
+    first.locator(".tile").nth(2).click()
+    expect(page.get_by_role("dialog")).to_be_visible()

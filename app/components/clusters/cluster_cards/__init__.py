@@ -10,8 +10,9 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.common.component_events import build_callbacks
+from app.components.common.numbered_edits import EDITS_SCRIPT
 from app.components.gallery.image_grid import LOADER_SCRIPT, Tile
-from app.state.widgets import get_widget_value
 
 _HERE = Path(__file__).parent
 
@@ -46,7 +47,7 @@ class CardEditing:
     """Names and selections that the user can change on the cards."""
 
     receive: Callable[[Any], None]
-    """Receives the changes, which `app.view_models.card_edits.CardSession` parses."""
+    """Receives the changes, which `app.view_models.numbered_edits` parses."""
 
     window: str
     answered: int
@@ -58,7 +59,7 @@ class CardEditing:
 
 @cache
 def _load_component() -> Any:
-    script = "\n".join(file.read_text(encoding="utf-8") for file in (LOADER_SCRIPT, _HERE / "cards.js"))
+    script = "\n".join(file.read_text(encoding="utf-8") for file in (LOADER_SCRIPT, EDITS_SCRIPT, _HERE / "cards.js"))
     return st.components.v2.component("crlc_cluster_cards", js=script, css=(_HERE / "cards.css").read_text("utf-8"))
 
 
@@ -81,15 +82,6 @@ def show_cluster_cards(
         image_opened: receives the id of a clicked image.
         editing: names and selections; `None` if the clusters cannot be edited.
     """
-
-    def handle(name: str, receive: Callable[[Any], None]) -> Callable[[], None]:
-        def call() -> None:
-            value = get_widget_value(key).get(name)
-            if value is not None:
-                receive(value)
-
-        return call
-
     data: dict[str, Any] = {
         "cards": [asdict(card) for card in cards],
         "images": images_url,
@@ -97,10 +89,10 @@ def show_cluster_cards(
     }
     if editing is not None:
         data |= {"window": editing.window, "answered": editing.answered, "selected": list(editing.selected)}
-    callbacks = {
-        "on_opened_change": handle("opened", lambda value: opened(int(value))),
-        "on_image_change": handle("image", lambda value: image_opened(int(value))),
+    receivers: dict[str, Callable[[Any], object]] = {
+        "opened": lambda value: opened(int(value)),
+        "image": lambda value: image_opened(int(value)),
     }
     if editing is not None:
-        callbacks["on_work_change"] = handle("work", editing.receive)
-    _load_component()(key=key, data=data, **callbacks)
+        receivers["work"] = editing.receive
+    _load_component()(key=key, data=data, **build_callbacks(key, **receivers))

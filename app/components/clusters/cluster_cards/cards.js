@@ -1,13 +1,5 @@
 // Clusters as cards. Sends `opened` (a cluster), `image` (an id) and `work`: names and selections that the user changed.
-// Every change has a number and is sent until Python confirms it: quick names are not lost while the page runs.
 // Titles and names are safe text: they are only ever set as text content or value.
-
-function element(kind, className, text) {
-  const made = document.createElement(kind);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
 
 /** The elements of one cluster; they stay when its texts change, so that the focus and a typed name stay. */
 class Card {
@@ -75,7 +67,7 @@ class Card {
     if (this.deck.data.editing) {
       this.select.setAttribute("aria-label", `Select ${card.title}`);
       this.openButton.setAttribute("aria-label", `Open ${card.title}`);
-      const isEdited = this.deck.pending.some((one) => one.cluster === this.number);
+      const isEdited = this.deck.edits.find((one) => one.cluster === this.number);
       if (this.name !== this.name.getRootNode().activeElement && !isEdited) this.name.value = card.name;
     }
   }
@@ -128,9 +120,7 @@ class Card {
 /** All cards of a page. */
 class Deck {
   constructor() {
-    this.window = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
-    this.next = 1;
-    this.pending = [];
+    this.edits = new EditSender();
     this.cards = new Map();
     this.selected = new Set();
     this.loader = new ImageLoader();
@@ -149,8 +139,8 @@ class Deck {
   update(data) {
     if (this.data && this.data.editing !== data.editing) this.cards.clear();
     this.data = data;
-    if (data.window === this.window) this.pending = this.pending.filter((one) => one.n > data.answered);
-    if (!this.pending.some((one) => one.selected)) this.selected = new Set(data.selected || []);
+    this.edits.confirm(data);
+    if (!this.edits.find((one) => one.selected)) this.selected = new Set(data.selected || []);
     const numbers = data.cards.map((card) => card.number);
     for (const number of numbers) if (!this.cards.has(number)) this.cards.set(number, new Card(this, number));
     for (const number of this.cards.keys()) if (!numbers.includes(number)) this.cards.delete(number);
@@ -166,7 +156,7 @@ class Deck {
 
   /** Show a name that Python has not confirmed yet. */
   applyPendingName(card) {
-    const edit = this.pending.findLast((one) => one.cluster === card.number);
+    const edit = this.edits.find((one) => one.cluster === card.number);
     if (!edit) return card;
     return { ...card, name: edit.name, title: edit.name ? `${card.number} ${edit.name}` : `cluster ${card.number}` };
   }
@@ -183,20 +173,15 @@ class Deck {
   }
 
   rename(cluster, text) {
-    const name = text.trim();
-    this.pending = this.pending.filter((one) => one.cluster !== cluster);
-    this.pending.push({ n: this.next++, cluster, name });
+    this.edits.add({ cluster, name: text.trim() }, (one) => one.cluster === cluster);
     this.cards.get(cluster).update(this.applyPendingName(this.getCard(cluster)));
-    this.sendWork();
   }
 
   selectCluster(cluster, isSelected) {
     if (isSelected) this.selected.add(cluster);
     else this.selected.delete(cluster);
     this.markSelected();
-    this.pending = this.pending.filter((one) => !one.selected);
-    this.pending.push({ n: this.next++, selected: [...this.selected] });
-    this.sendWork();
+    this.edits.add({ selected: [...this.selected] }, (one) => one.selected);
   }
 
   markSelected() {
@@ -205,16 +190,12 @@ class Deck {
       if (card.select) card.select.checked = this.selected.has(number);
     }
   }
-
-  sendWork() {
-    this.setState("work", { window: this.window, edits: this.pending });
-  }
 }
 
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const deck = (parentElement.deck ||= new Deck());
   deck.send = setTriggerValue;
-  deck.setState = setStateValue;
+  deck.edits.setState = setStateValue;
   if (!deck.root.isConnected) parentElement.append(deck.root);
   deck.update(data);
   return () =>
