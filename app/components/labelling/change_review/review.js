@@ -10,7 +10,7 @@ function buildTile(review, item) {
   tile.title = item.title;
   tile.setAttribute("aria-label", item.title);
   tile.onclick = () => review.send("opened", item.id);
-  const image = element("img", item.is_tiny ? "tiny" : "");
+  const image = element("img");
   image.alt = "";
   image.decoding = "async";
   tile.append(image);
