@@ -5,8 +5,10 @@ shown, (b) the first map exists, of a part of the images, (c) the UMAP map of al
 exists, (d) a run is trained, (e) its CSV file is written. Compares (c) with the same steps written by hand in one
 script: Pillow, the same network with timm and torch (channels-last), k-means of scikit-learn, umap-learn. Both run in
 separate processes with an empty workspace, alternately; the converted backbone is in the cache, as after the first use.
-Targets: (a) within 3 s, (b) within 10 s, (c) at most 0.4 of the script by hand. With --growth, times (a) and (b) for
-1,000 to 30,000 hard links of the same files instead, with the peak memory of the process; target: an exponent of 1.05.
+With --fiftyone PYTHON, the interpreter of an environment that has FiftyOne, its turn follows (`fiftyone_map.py`).
+Targets: (a) within 3 s, (b) within 10 s, (c) at most 0.4 of the script by hand and of FiftyOne. With --growth, times (a)
+and (b) for 1,000 to 30,000 hard links of the same files instead, with the peak memory of the process; target: an
+exponent of 1.05.
 """
 
 from __future__ import annotations
@@ -160,9 +162,11 @@ def run_by_hand(folder: Path) -> dict[str, float]:
     return {"c": time.perf_counter() - started}
 
 
-def run_in_process(which: str, folder: Path) -> dict[str, float]:
+def run_in_process(which: str, folder: Path, interpreter: str = sys.executable) -> dict[str, float]:
     """Return the seconds that a separate process measures."""
-    command = [sys.executable, __file__, str(folder), "--only", which]
+    command = [interpreter, __file__, str(folder), "--only", which]
+    if which == "FiftyOne":
+        command = [interpreter, str(Path(__file__).with_name("fiftyone_map.py")), str(folder)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)
     if outcome.returncode:
         raise SystemExit(outcome.stderr)
@@ -176,6 +180,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--fiftyone", metavar="PYTHON", help="interpreter of an environment that has FiftyOne")
     parser.add_argument(
         "--only", choices=("ours", "hand", "growth"), help="run one of them in this process, and print JSON"
     )
@@ -189,19 +194,23 @@ def main() -> None:
         measure_growth(options.folder)
         return
     run_in_process("ours", options.folder)  # converts the backbone and compiles UMAP once
-    turns = [
-        (run_in_process("ours", options.folder), run_in_process("hand", options.folder)) for _ in range(options.turns)
-    ]
+    others = {"hand": sys.executable} | ({"FiftyOne": options.fiftyone} if options.fiftyone else {})
+    turns = []
+    for _ in range(options.turns):
+        turn = {"ours": run_in_process("ours", options.folder)}
+        turns.append(turn | {name: run_in_process(name, options.folder, python) for name, python in others.items()})
     print("| until | median, s | turns |\n|---|---|---|")
     for step, title in STEPS.items():
-        values = [ours[step] for ours, _ in turns]
-        print(f"| ({step}) {title} | {statistics.median(values):.1f} | {', '.join(f'{v:.1f}' for v in values)} |")
-    by_hand = [hand["c"] for _, hand in turns]
-    print(f"| (c) by hand | {statistics.median(by_hand):.1f} | {', '.join(f'{v:.1f}' for v in by_hand)} |")
-    ratios = [ours["c"] / hand["c"] for ours, hand in turns]
-    print(
-        f"ratio of (c): {statistics.median(ratios):.2f} ({', '.join(f'{ratio:.2f}' for ratio in ratios)}), target 0.4"
-    )
+        print_row(f"({step}) {title}", [turn["ours"][step] for turn in turns])
+    for name in others:
+        print_row(f"(c) {name}", [turn[name]["c"] for turn in turns])
+        print_row(f"ratio of (c) to {name}, target 0.4", [turn["ours"]["c"] / turn[name]["c"] for turn in turns], 2)
+
+
+def print_row(title: str, values: list[float], decimals: int = 1) -> None:
+    """Print a row of the table: median and all turns."""
+    turns = ", ".join(f"{value:.{decimals}f}" for value in values)
+    print(f"| {title} | {statistics.median(values):.{decimals}f} | {turns} |", flush=True)
 
 
 if __name__ == "__main__":
