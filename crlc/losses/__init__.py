@@ -5,7 +5,13 @@ Shapes: B images, S subheads, C clusters, D feature dimensions, M samples drawn 
 
 from crlc.losses.feature import bank_feature_contrastive, feature_contrastive
 from crlc.losses.information import cluster_information, infonce_bound, joint_probability
-from crlc.losses.probability import CRITICS, bank_probability_contrastive, probability_contrastive, smooth
+from crlc.losses.probability import (
+    CRITICS,
+    bank_probability_contrastive,
+    compute_critic,
+    probability_contrastive,
+    smooth,
+)
 from crlc.losses.regularizers import labelled_cross_entropy, logit_penalty, mean_entropy, soft_cross_entropy
 from crlc.losses.total import LossTerms, LossWeights, combine_loss_terms
 
@@ -17,6 +23,7 @@ __all__ = [
     "bank_probability_contrastive",
     "cluster_information",
     "combine_loss_terms",
+    "compute_critic",
     "feature_contrastive",
     "infonce_bound",
     "joint_probability",

@@ -52,6 +52,12 @@ def probability_contrastive(q: Tensor, other_q: Tensor, critic: str, smoothing: 
 
 
 @full_precision
+def compute_critic(critic: str, p: Tensor, q: Tensor) -> Tensor:
+    """Return the values of a critic f(p, q) for all pairs, (S, N, C) and (S, K, C) to (S, N, K), as A.2 plots them."""
+    return _dot(p, q).log() if critic == LOG_DOT else _PAIRWISE[critic](p, q)
+
+
+@full_precision
 def bank_probability_contrastive(
     q: Tensor, own_rows: Tensor, drawn_rows: Tensor, critic: str, smoothing: float
 ) -> Tensor:

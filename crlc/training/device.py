@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crlc.errors import UsageError
@@ -41,6 +42,10 @@ def measure_peak_memory_mb(device: torch.device) -> float:
         import psutil
 
         return int(psutil.Process().memory_info().peak_wset) / 1e6
+    if sys.platform == "linux":
+        # Not getrusage: its maximum includes that of the process that started this one.
+        status = Path("/proc/self/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, kilobytes elsewhere

@@ -1,0 +1,121 @@
+"""Reproduce a table or figure of the paper: `python -m benchmarks.paper table1`, `... fig3 a10-2 --miniature`.
+
+Trains the runs that are missing, and writes a Markdown table with the paper's numbers, figures as PNG, and every number
+as JSON to the folder `results` of --out. A command that was stopped continues with what is missing. `--list` shows what
+each experiment needs and how long it takes here. docs/paper.md maps tables and figures to these commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.paper.catalogue import EXPERIMENTS
+from benchmarks.paper.data import DataLocations, find_source
+from benchmarks.paper.experiment import Experiment
+from benchmarks.paper.listing import describe_experiments
+from benchmarks.paper.miniature import shorten_experiment, shrink_experiment
+from benchmarks.paper.report import write_report
+from benchmarks.paper.results import read_results
+from benchmarks.paper.runs import Setup, TrialRun
+from benchmarks.paper.schedule import train_all
+from benchmarks.support import create_parser
+from crlc.errors import CrlcError
+from crlc.training.paper_presets import PRESETS_WITH_WEIGHTS
+
+
+def main() -> int:
+    """Run the command line."""
+    options = _parse_options()
+    torch.set_num_threads(options.threads)
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)  # for runs in processes of their own
+    setup = Setup(
+        options.out.absolute(), DataLocations(options.imagenet, options.data, options.images), options.weights,
+        options.device,
+    )  # fmt: skip
+    experiments = [_adapt(experiment, options) for experiment in EXPERIMENTS]
+    if options.list:
+        for text in describe_experiments(experiments, options.seeds, setup, miniature=options.miniature):
+            print(text, flush=True)
+        return 0
+    gpus = list(range(torch.cuda.device_count())) if options.gpus is None else options.gpus
+    command = f"python -m benchmarks.paper {' '.join(sys.argv[1:])}"
+    try:
+        for experiment in experiments:
+            if experiment.key in options.experiments:
+                file = run_experiment(experiment, options.seeds, setup, command, gpus, miniature=options.miniature)
+                print(file.read_text())
+    except CrlcError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run_experiment(
+    experiment: Experiment,
+    seeds: Sequence[int],
+    setup: Setup,
+    command: str,
+    gpus: Sequence[int] = (),
+    *,
+    miniature: bool,
+) -> Path:
+    """Train the missing runs of an experiment, write its report, and return the Markdown file.
+
+    Trials without data or weights are left out, with a note.
+
+    Raises:
+        CrlcError: a run failed.
+    """
+    possible = []
+    for trial in experiment.trials:
+        if find_source(trial.dataset, setup.locations) is None:
+            print(f"{trial.label}: left out, because {trial.dataset} is missing (--data, --imagenet)", file=sys.stderr)
+        elif trial.preset in PRESETS_WITH_WEIGHTS and not setup.weights:
+            print(f"{trial.label}: left out, because it needs MoCo weights (--weights)", file=sys.stderr)
+        else:
+            possible.append(trial)
+    experiment = replace(experiment, trials=tuple(possible))
+    runs = [TrialRun(trial, seed) for seed in seeds for trial in experiment.trials]
+    train_all(runs, setup, gpus)
+    return write_report(experiment, read_results(experiment, seeds, setup), setup, command, miniature=miniature)
+
+
+def _adapt(experiment: Experiment, options: argparse.Namespace) -> Experiment:
+    if options.miniature:
+        experiment = shrink_experiment(experiment)
+    else:
+        experiment = replace(experiment, trials=tuple(t for t in experiment.trials if not t.miniature_only))
+    return experiment if options.epochs is None else shorten_experiment(experiment, options.epochs)
+
+
+def _parse_options() -> argparse.Namespace:
+    parser = create_parser(__doc__)
+    keys = [experiment.key for experiment in EXPERIMENTS]
+    parser.add_argument("experiments", nargs="*", choices=keys, metavar="EXPERIMENT", help=", ".join(keys))
+    parser.add_argument("--list", action="store_true", help="show what each experiment needs, without training")
+    parser.add_argument("--miniature", action="store_true", help="small data and a small network")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--out", type=Path, default=Path("paper-runs"), help="folder of workspace and results")
+    parser.add_argument("--data", type=Path, help="folder with fashion_10k.npz and cifar10_5k, for miniatures")
+    parser.add_argument("--imagenet", type=Path, help="folder with the training images of ImageNet")
+    parser.add_argument("--weights", default="", help="ResNet-50 that MoCo trained on ImageNet")
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
+    parser.add_argument("--gpus", type=int, nargs="*", help="GPUs to use, one run each (default: all)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--epochs", type=int, help="fixed number of epochs, to try an experiment out")
+    parser.add_argument("--images", type=int, help="maximum number of images, to try an experiment out")
+    options = parser.parse_args()
+    if not options.list and not options.experiments:
+        parser.error("name an experiment, or use --list")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Miniatures: the same experiments on small data, with a small network, in minutes on a laptop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from benchmarks.paper.experiment import Experiment, Trial
+
+_CLASSES = 10
+_COMMON: dict[str, Any] = {
+    "clusters": _CLASSES,
+    "backbone": "small",
+    "stem": "auto",
+    "optimizer": "adamw",
+    "learning_rate": 3e-3,
+    "feature_weight": 1.0,
+    "clusterable_fraction": 0.0,
+    "view_source": "stored",
+}
+_BY_DATASET: Mapping[str, dict[str, Any]] = {
+    "digits": {"image_size": 16, "augment": "glyph", "batch_size": 128, "epochs": 60},
+    "fashion_10k": {"image_size": 16, "augment": "glyph", "batch_size": 256, "epochs": 10},
+    "cifar10_5k": {"image_size": 32, "augment": "photo", "batch_size": 128, "epochs": 20},
+}
+
+
+def shrink_experiment(experiment: Experiment) -> Experiment:
+    """Return the miniature of an experiment: other data and settings, without splits; the paper's numbers stay."""
+    trials = [
+        _shrink_trial(trial, experiment.miniature[trial.dataset])
+        for trial in experiment.trials
+        if trial.dataset in experiment.miniature
+    ]
+    return replace(experiment, trials=tuple(trials))
+
+
+def _shrink_trial(trial: Trial, dataset: str) -> Trial:
+    changes = {**_COMMON, **_BY_DATASET[dataset]}
+    if trial.preset.startswith("paper-two-stage"):
+        changes |= _shrink_two_stage(changes["epochs"])
+    if trial.variant == "c-head-only":
+        del changes["feature_weight"]
+    changes |= trial.changes
+    changes["epochs"] = max(1, round(changes["epochs"] * trial.epochs_factor))
+    label = trial.label.replace(trial.dataset, dataset)
+    if trial.labels is not None:
+        label = f"{_CLASSES * int(trial.labels.removeprefix('classes:'))} labels"
+    return replace(
+        trial, label=label, dataset=dataset, changes=changes, epochs_factor=1.0, split=None, evaluate_split=None
+    )
+
+
+def _shrink_two_stage(epochs: int) -> dict[str, Any]:
+    """Return settings of two stages that together have as many epochs; neighbours as fewer images need them."""
+    return {
+        "pretrain_epochs": max(1, 2 * epochs // 3),
+        "pretrain_optimizer": "adamw",
+        "pretrain_learning_rate": 3e-3,
+        "epochs": max(1, epochs // 3),
+        "optimizer": "adam",
+        "learning_rate": 1e-3,
+        "schedule": "cosine",
+        "neighbours": 20,
+        "feature_weight": 0.0,
+    }
+
+
+def shorten_experiment(experiment: Experiment, epochs: int) -> Experiment:
+    """Return an experiment with a fixed number of epochs in every stage, to try it out."""
+
+    def shorten(trial: Trial) -> Trial:
+        short: dict[str, Any] = {"epochs": epochs}
+        if trial.preset.startswith("paper-two-stage"):
+            short["pretrain_epochs"] = epochs
+        return replace(trial, changes={**trial.changes, **short}, epochs_factor=1.0)
+
+    return replace(experiment, trials=tuple(shorten(trial) for trial in experiment.trials))

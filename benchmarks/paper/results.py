@@ -1,0 +1,113 @@
+"""Results of the runs: metrics of every seed, means and deviations, and curves over the epochs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.paper.experiment import Experiment, Trial
+from benchmarks.paper.runs import Setup, TrialRun, find_run, is_finished
+from crlc.analysis.class_metrics import compute_accuracy
+from crlc.runs.folder import RunFolder
+from crlc.training.metric_names import CLASSIFICATION_ACCURACY
+
+K_MEANS = "k_means_acc"
+"""ACC of k-means on z, for comparison with the C-head."""
+
+_CLUSTER_METRICS = ("acc", "nmi", "ari", "oracle_acc", "oracle_acc_any_epoch")
+FRACTIONS = frozenset({*_CLUSTER_METRICS, "acc5", "error", K_MEANS})
+"""Metrics from 0 to 1, which tables show in per cent."""
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """One finished run."""
+
+    seed: int
+    run: RunFolder
+    metrics: dict[str, float]
+    epochs: tuple[dict[str, Any], ...]
+    """Records of the epochs and of the end, from the metrics log."""
+
+
+@dataclass(frozen=True)
+class TrialResult:
+    """The finished runs of a trial."""
+
+    trial: Trial
+    seeds: tuple[SeedResult, ...]
+
+    def list_values(self, metric: str) -> list[float]:
+        """Return the values of a metric, one per seed that has it."""
+        return [seed.metrics[metric] for seed in self.seeds if seed.metrics.get(metric) is not None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content for the JSON file."""
+        return {
+            "label": self.trial.label,
+            "dataset": self.trial.dataset,
+            "preset": self.trial.preset,
+            "variant": self.trial.variant,
+            "changes": dict(self.trial.changes),
+            "paper": dict(self.trial.paper),
+            "seeds": [{"seed": seed.seed, "run": seed.run.id, "metrics": seed.metrics} for seed in self.seeds],
+        }
+
+
+def read_results(experiment: Experiment, seeds: Iterable[int], setup: Setup) -> list[TrialResult]:
+    """Read the finished runs of an experiment."""
+    results = []
+    for trial in experiment.trials:
+        finished = [run for seed in seeds if is_finished(run := TrialRun(trial, seed), setup)]
+        with_k_means = K_MEANS in experiment.metrics
+        results.append(TrialResult(trial, tuple(_read_seed(run, setup, with_k_means=with_k_means) for run in finished)))
+    return results
+
+
+def summarize(values: Sequence[float], metric: str) -> str:
+    """Return mean ± standard deviation, in per cent for metrics from 0 to 1; a dash without values."""
+    if not values:
+        return "-"
+    scale = 100 if metric in FRACTIONS else 1
+    mean = f"{scale * statistics.fmean(values):.1f}"
+    return mean if len(values) == 1 else f"{mean} ± {scale * statistics.stdev(values):.1f}"
+
+
+def read_error(record: dict[str, Any]) -> float | None:
+    """Return the classification error of a record; `None` without labels or classes."""
+    accuracy = record.get(CLASSIFICATION_ACCURACY)
+    return None if accuracy is None else 1 - accuracy
+
+
+def _read_seed(run: TrialRun, setup: Setup, *, with_k_means: bool) -> SeedResult:
+    found = find_run(run, setup)
+    assert found is not None
+    records = list(found.metrics_log.read())
+    end = records[-1]
+    metrics = {name: value for name, value in end.items() if isinstance(value, (int, float))}
+    metrics |= {name: end["timing"][name] for name in ("seconds", "memory_mb")}
+    error = read_error(end)
+    if error is not None:
+        metrics["error"] = error
+    if run.trial.changes.get("clustering_weight") == 0:  # the C-head is untrained: its clusters mean nothing
+        metrics = {name: value for name, value in metrics.items() if name not in _CLUSTER_METRICS}
+    if with_k_means:
+        metrics[K_MEANS] = _score_k_means(found, run.seed, setup)
+    curves = tuple(record for record in records if record["kind"] in ("epoch", "end"))
+    return SeedResult(run.seed, found, metrics, curves)
+
+
+def _score_k_means(run: RunFolder, seed: int, setup: Setup) -> float:
+    """Return the ACC of k-means on z."""
+    from sklearn.cluster import KMeans
+
+    arrays, settings = run.open_result()[0], run.read_metadata()["settings"]
+    dataset = setup.workspace.open_dataset(run.read_metadata()["dataset"])
+    classes = dataset.read_metadata(np.asarray(arrays["ids"])).class_numbers
+    assert classes is not None
+    found = KMeans(settings["clusters"], n_init=10, random_state=seed).fit_predict(np.asarray(arrays["z"]))
+    return compute_accuracy(found.astype(np.int64), classes)
