@@ -20,7 +20,7 @@ from benchmarks.paper.catalogue import EXPERIMENTS
 from benchmarks.paper.data import DataLocations, find_source
 from benchmarks.paper.experiment import Experiment
 from benchmarks.paper.listing import describe_experiments
-from benchmarks.paper.miniature import shorten_experiment, shrink_experiment
+from benchmarks.paper.miniature import select_paper_trials, shorten_experiment, shrink_experiment
 from benchmarks.paper.report import write_report
 from benchmarks.paper.results import read_results
 from benchmarks.paper.runs import Setup, TrialRun
@@ -39,7 +39,8 @@ def main() -> int:
         options.out.absolute(), DataLocations(options.imagenet, options.data, options.images), options.weights,
         options.device,
     )  # fmt: skip
-    experiments = [_adapt(experiment, options) for experiment in EXPERIMENTS]
+    requested = options.experiments or [experiment.key for experiment in EXPERIMENTS]
+    experiments = [_adapt(experiment, options) for experiment in EXPERIMENTS if experiment.key in requested]
     if options.list:
         for text in describe_experiments(experiments, options.seeds, setup, miniature=options.miniature):
             print(text, flush=True)
@@ -48,9 +49,8 @@ def main() -> int:
     command = f"python -m benchmarks.paper {' '.join(sys.argv[1:])}"
     try:
         for experiment in experiments:
-            if experiment.key in options.experiments:
-                file = run_experiment(experiment, options.seeds, setup, command, gpus, miniature=options.miniature)
-                print(file.read_text())
+            file = run_experiment(experiment, options.seeds, setup, command, gpus, miniature=options.miniature)
+            print(file.read_text())
     except CrlcError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -88,17 +88,14 @@ def run_experiment(
 
 
 def _adapt(experiment: Experiment, options: argparse.Namespace) -> Experiment:
-    if options.miniature:
-        experiment = shrink_experiment(experiment)
-    else:
-        experiment = replace(experiment, trials=tuple(t for t in experiment.trials if not t.miniature_only))
+    experiment = shrink_experiment(experiment) if options.miniature else select_paper_trials(experiment)
     return experiment if options.epochs is None else shorten_experiment(experiment, options.epochs)
 
 
 def _parse_options() -> argparse.Namespace:
     parser = create_parser(__doc__)
     keys = [experiment.key for experiment in EXPERIMENTS]
-    parser.add_argument("experiments", nargs="*", choices=keys, metavar="EXPERIMENT", help=", ".join(keys))
+    parser.add_argument("experiments", nargs="*", metavar="EXPERIMENT", help=", ".join(keys))
     parser.add_argument("--list", action="store_true", help="show what each experiment needs, without training")
     parser.add_argument("--miniature", action="store_true", help="small data and a small network")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -112,6 +109,9 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, help="fixed number of epochs, to try an experiment out")
     parser.add_argument("--images", type=int, help="maximum number of images, to try an experiment out")
     options = parser.parse_args()
+    unknown = [key for key in options.experiments if key not in keys]
+    if unknown:
+        parser.error(f"experiment {unknown[0]!r} is not known: it must be one of {', '.join(keys)}")
     if not options.list and not options.experiments:
         parser.error("name an experiment, or use --list")
     return options

@@ -28,8 +28,9 @@ def describe_experiments(
     """Yield one paragraph per experiment. Steps are timed on this computer, once for runs with equal steps."""
     timer = RunTimer(choose_device(setup.device))
     for experiment in experiments:
-        runs = [TrialRun(trial, seed) for trial in experiment.trials for seed in seeds]
-        left = list({run.compute_key(setup): run for run in runs if not is_finished(run, setup)}.values())
+        every = [TrialRun(trial, seed) for trial in experiment.trials for seed in seeds]
+        runs = list({run.compute_key(setup): run for run in every}.values())
+        left = [run for run in runs if not is_finished(run, setup)]
         datasets = ", ".join(dict.fromkeys(trial.dataset for trial in experiment.trials)) or "no data"
         missing = list_missing_data(experiment, setup)
         lines = [f"{experiment.key}: {experiment.title}", f"  data: {datasets}"]

@@ -36,6 +36,11 @@ def shrink_experiment(experiment: Experiment) -> Experiment:
     return replace(experiment, trials=tuple(trials))
 
 
+def select_paper_trials(experiment: Experiment) -> Experiment:
+    """Return an experiment on the paper's data, without the trials that only its miniature has."""
+    return replace(experiment, trials=tuple(trial for trial in experiment.trials if not trial.miniature_only))
+
+
 def _shrink_trial(trial: Trial, dataset: str) -> Trial:
     changes = {**_COMMON, **_BY_DATASET[dataset]}
     if trial.preset.startswith("paper-two-stage"):

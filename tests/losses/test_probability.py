@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crlc.losses import CRITICS, bank_probability_contrastive, probability_contrastive, smooth
+from crlc.losses import CRITICS, bank_probability_contrastive, compute_critic, probability_contrastive, smooth
 from tests.fixtures import naive_losses as naive
 from tests.fixtures.random_outputs import make_probabilities
 
@@ -31,6 +31,13 @@ def test_probability_contrastive_matches_equations_7_to_9(critic: str, size: tup
     torch.testing.assert_close(
         probability_contrastive(first, second, critic, smoothing), torch.tensor(expected), rtol=1e-5, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("critic", CRITICS)
+def test_compute_critic_matches_the_formulas(critic: str):
+    first, second = make_probabilities(1, 3, 4, seed=1), make_probabilities(1, 2, 4, seed=2)
+    expected = [[naive.CRITICS[critic](p, q) for q in second[0].tolist()] for p in first[0].tolist()]
+    torch.testing.assert_close(compute_critic(critic, first, second)[0], torch.tensor(expected), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("critic", CRITICS)
