@@ -45,7 +45,9 @@ def main() -> int:
         for text in describe_experiments(experiments, options.seeds, setup, miniature=options.miniature):
             print(text, flush=True)
         return 0
-    gpus = list(range(torch.cuda.device_count())) if options.gpus is None else options.gpus
+    gpus = options.gpus
+    if gpus is None:
+        gpus = list(range(torch.cuda.device_count())) if options.device in ("auto", "cuda") else []
     command = f"python -m benchmarks.paper {' '.join(sys.argv[1:])}"
     try:
         for experiment in experiments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -138,6 +139,16 @@ def test_miniature_keeps_the_varied_setting_and_doubles_the_epochs_of_equal_view
     sgd = [trial for trial in shrink_experiment(BY_KEY["fig3"]).trials if trial.group == "SGD"]
     assert [trial.changes["feature_weight"] for trial in sgd] == [0.0, 1.0, 3.0, 10.0, 20.0]
     assert {trial.changes["optimizer"] for trial in sgd} == {"sgd"}
+
+
+def test_documentation_names_every_experiment_and_only_files_that_exist():
+    text = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
+    assert all(f"`{key}`" in text for key in BY_KEY)
+    paths = set(re.findall(r"`((?:crlc|tests|benchmarks)/[\w./]+)`", text))
+    assert len(paths) > 20
+    assert all((ROOT / path).exists() for path in paths), [path for path in paths if not (ROOT / path).exists()]
+    functions = set(re.findall(r"`(\w+_\w+)` \(`(crlc/[\w./]+)`\)", text))
+    assert all(f"def {name}(" in (ROOT / file).read_text(encoding="utf-8") for name, file in functions), functions
 
 
 def test_find_strips_sorts_neighbours_by_class_and_cluster():
