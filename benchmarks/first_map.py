@@ -6,8 +6,8 @@ exists, (d) a run is trained, (e) its CSV file is written. Compares (c) with the
 script: Pillow, the same network with timm and torch (channels-last), k-means of scikit-learn, umap-learn. Both run in
 separate processes with an empty workspace, alternately; the converted backbone is in the cache, as after the first use.
 With --fiftyone PYTHON, the interpreter of an environment that has FiftyOne, its turn follows (`fiftyone_map.py`).
-Targets: (a) within 3 s, (b) within 10 s, (c) at most 0.4 of the script by hand and of FiftyOne. With --growth, times (a)
-and (b) for 1,000 to 30,000 hard links of the same files instead, with the peak memory of the process; target: an
+Targets: (a) within 3 s, (b) within 10 s, (c) at most 0.4 of the script by hand and of FiftyOne. With --growth, times
+(a) and (b) for 1,000 to 30,000 hard links of the same files instead, with the peak memory of the process; target: an
 exponent of 1.05.
 """
 

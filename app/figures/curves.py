@@ -130,6 +130,41 @@ def plot_runs(curves: Mapping[str, Points], title: str, *, is_fraction: bool) ->
     return figure
 
 
+def plot_sweep(
+    values: Sequence[str],
+    results: Sequence[float],
+    titles: Sequence[str],
+    *,
+    setting: str,
+    metric: str,
+    is_fraction: bool,
+) -> go.Figure:
+    """Return a metric against the value of a setting: a point per run, and a line through the means of equal values.
+
+    Args:
+        values: value of the setting of each run, in the order of the axis.
+        results: metric of each run.
+        titles: title of each run, which may contain any characters.
+        setting: title of the setting.
+        metric: title of the metric.
+        is_fraction: True if the metric is from 0 to 1.
+    """
+    figure = _create_figure(setting, metric)
+    by_value: dict[str, list[float]] = {}
+    for value, result in zip(values, results, strict=True):
+        by_value.setdefault(value, []).append(result)
+    means = [sum(found) / len(found) for found in by_value.values()]
+    figure.add_scatter(x=list(by_value), y=means, name="Mean", mode="lines", line={"color": _SERIES_COLOURS[0]})
+    figure.add_scatter(
+        x=list(values), y=list(results), name="Run", mode="markers", marker={"color": _SERIES_COLOURS[0], "size": 9},
+        text=[escape_text(title) for title in titles], hovertemplate="%{text}<br>%{x}: %{y:.3f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(type="category", rangemode="normal")
+    if is_fraction:
+        figure.update_yaxes(range=[0, 1.02])
+    return figure
+
+
 def escape_text(text: str, max_length: int | None = None) -> str:
     """Return text from outside, safe for Plotly, which interprets some HTML; shortened to a maximum length."""
     is_long = max_length is not None and len(text) > max_length

@@ -11,16 +11,20 @@ import streamlit as st
 from app.components.common.heading import show_heading
 from app.components.common.safe_text import show_caption, show_error
 from app.components.runs.comparison import show_comparison
+from app.components.runs.sweeps import show_sweeps
 from app.figures.curves import extract_curve, plot_runs
 from app.navigation import go_to, link_to
 from app.state import runs as state
 from app.state.selection import get_selection, request_selection
+from app.state.widgets import restore_widget_value
 from app.view_models.run_table import (
     COLUMNS,
-    METRIC_TITLES,
+    FRACTION_METRICS,
     Column,
     RunEntry,
     build_rows,
+    format_metric_title,
+    list_metrics,
     list_runs,
     select_runs_to_compare,
 )
@@ -34,7 +38,6 @@ from crlc.workspace.runs import RunStore
 _ACTIVE_STATES = [state.value for state in RunState if state.is_active]
 _MAX_CURVES = 14
 _POLL_SECONDS = 5.0
-_CURVES = {"cluster_information": True, "loss": False, "acc": True, "nmi": True, "ari": True, "largest_share": True}
 
 
 def render() -> None:
@@ -55,6 +58,7 @@ def render() -> None:
     if selected is not None:
         _show_selected(runs, selected)
     _show_curves(runs, lines, selected)
+    show_sweeps(workspace, {line.id: line.unique_title for line in lines})
     if selected is not None:
         _show_comparison_form(workspace, lines, selected)
 
@@ -159,18 +163,26 @@ def _show_curves(runs: RunStore, lines: list[RunEntry], selected: RunEntry | Non
         max_selections=_MAX_CURVES,
         placeholder="Select runs",
     )
-    metric = metric_box.selectbox("Metric", list(_CURVES), format_func=METRIC_TITLES.__getitem__, key="curves-metric")
-    curves = {}
+    records = {}
     for run_id in shown:
         try:
             run = runs.open(run_id)
-            per_epoch = run.read_status().steps_per_epoch
-            curves[titles[run_id]] = extract_curve(
-                get_follower(run).read_records(), metric, ("epoch", "end"), per_epoch
-            )
+            records[titles[run_id]] = (get_follower(run).read_records(), run.read_status().steps_per_epoch)
         except CrlcError as error:
             show_error(str(error))
-    figure = plot_runs(curves, METRIC_TITLES[metric], is_fraction=_CURVES[metric])
+    metrics = list_metrics(record for log, _ in records.values() for record in log) or ["cluster_information"]
+    restore_widget_value("curves-metric", metrics[0], metrics)
+    metric = metric_box.selectbox(
+        "Metric",
+        metrics,
+        format_func=format_metric_title,
+        key="curves-metric",
+        help="Sets the curve to compare: any metric that these runs recorded.",
+    )
+    curves = {
+        title: extract_curve(log, metric, ("epoch", "end"), per_epoch) for title, (log, per_epoch) in records.items()
+    }
+    figure = plot_runs(curves, format_metric_title(metric), is_fraction=metric in FRACTION_METRICS)
     st.plotly_chart(figure, key="overlaid", config={"displayModeBar": False})
     missing = [name for name, (_, values) in curves.items() if not values]
     if missing:

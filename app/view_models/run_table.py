@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -26,7 +26,25 @@ METRIC_TITLES = {
     "nmi": "NMI",
     "ari": "ARI",
     "largest_share": "Largest cluster",
+    "probability": "L_PC (nats)",
+    "feature": "L_FC (nats)",
+    "probability_bound": "InfoNCE bound of L_PC (nats)",
+    "feature_bound": "InfoNCE bound of L_FC (nats)",
+    "entropy": "Entropy of the mean probabilities (nats)",
+    "penalty": "Penalty on large logits",
+    "labels": "Cross-entropy on labels (nats)",
+    "learning_rate": "Learning rate",
+    "clusters_found": "Clusters found",
+    "subhead_agreement": "Agreement of subheads",
 }
+"""Titles of metrics, the most important first; `format_metric_title` names any other."""
+
+FRACTION_METRICS = frozenset(
+    ("cluster_information", "acc", CLASSIFICATION_ACCURACY, "nmi", "ari", "largest_share", "subhead_agreement")
+)
+"""Metrics whose values are from 0 to 1."""
+
+_NOT_METRICS = frozenset(("step", "epoch", "clusters", "subhead"))
 _MAX_COMPARED_RUNS = 5
 
 
@@ -89,6 +107,23 @@ def _read_entry(folder: Path, *_: int) -> RunEntry:
         settings,
         content.get("parent"),
     )
+
+
+def list_metrics(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the metrics that a metrics log has values of: those with a title first, then the others by name."""
+    found = {
+        name
+        for record in records
+        if record["kind"] in ("epoch", "end")
+        for name, value in record.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in _NOT_METRICS
+    }
+    return [name for name in METRIC_TITLES if name in found] + sorted(found - METRIC_TITLES.keys())
+
+
+def format_metric_title(name: str) -> str:
+    """Return the title of a metric for a list or an axis."""
+    return METRIC_TITLES.get(name) or name.replace("_", " ").capitalize()
 
 
 class Column(NamedTuple):

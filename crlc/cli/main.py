@@ -71,7 +71,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command("Train a clustering of a dataset.", train.add_train_arguments, train.run_train),
     "resume": Command("Continue a stopped, failed or interrupted run.", train.add_resume_arguments, train.run_resume),
     "stop": Command("Stop a run. It can be resumed.", add_run_argument, runs.run_stop),
-    "runs": Command("List all runs.", lambda _: None, runs.run_runs),
+    "runs": Command("List all runs, or those of a group.", runs.add_runs_arguments, runs.run_runs),
     "show": Command("Show the state and metrics of a run.", add_run_argument, runs.run_show),
     "assign": Command(
         "Assign new images to the clusters of a run or model.", assign.add_assign_arguments, assign.run_assign

@@ -27,8 +27,15 @@ def run_stop(options: argparse.Namespace, workspace: Workspace, output: Output) 
     return 0
 
 
-def run_runs(_: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """List all runs."""
+def add_runs_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `runs`."""
+    parser.add_argument("--group", metavar="NAME", help="list the runs of one group, with the setting that differs")
+
+
+def run_runs(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
+    """List all runs, or those of a group."""
+    if options.group is not None:
+        return _run_group(options.group, workspace, output)
     from crlc.services.run_summary import DAMAGED, summarize_run_or_damage
     from crlc.workspace.runs import RunStore
 
@@ -50,6 +57,25 @@ def run_runs(_: argparse.Namespace, workspace: Workspace, output: Output) -> int
         lines = ["No runs yet. To train one, run: crlc train digits"]
     lines += [f"{summary.run}: {summary.message}" for summary in summaries if summary.state == DAMAGED]
     output.print_result({"runs": [summary.to_json() for summary in summaries]}, lines)
+    return 0
+
+
+def _run_group(name: str, workspace: Workspace, output: Output) -> int:
+    from crlc.services.run_groups import find_run_group
+
+    group = find_run_group(workspace, name)
+    rows = [
+        [
+            run.format_value(),
+            run.summary.run,
+            run.summary.state,
+            _format_metric(run.summary.accuracy, ".1%"),
+            _format_metric(run.summary.metrics["cluster_information"], ".3f"),
+        ]
+        for run in group.runs
+    ]
+    lines = format_table((group.setting or "settings", "run", "state", "accuracy", "information"), rows)
+    output.print_result(group.to_json(), lines)
     return 0
 
 

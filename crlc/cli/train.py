@@ -110,6 +110,9 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change any other setting; can be repeated"
     )
     parser.add_argument(
+        "--group", metavar="NAME", help="name of a group of runs to compare, such as a sweep; see `crlc runs --group`"
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="time a few steps and print the expected duration, without training"
     )
     # For the process that started this one: the file receives the run id as soon as the run exists.
@@ -198,6 +201,7 @@ def _build_request(options: argparse.Namespace) -> RunRequest:
         options.evaluate_split,
         options.parent,
         options.labels,
+        options.group,
     )
 
 

@@ -12,6 +12,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.options import ImportOptions
 from crlc.data.pixel_store import list_stored_sizes
 from crlc.data.sources.builtin import BUILTIN_DATASETS
+from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.training.images import TrainingImages, exclude_ids, load_images
@@ -20,6 +21,8 @@ from crlc.training.run_logger import TrainProgress
 from crlc.training.settings import TrainSettings
 from crlc.training.trainer import OptionalInputs
 from crlc.workspace.workspace import Workspace
+
+_MAX_GROUP_LENGTH = 80
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,27 @@ class RunRequest:
 
     labels: str | None = None
     """CRLC-semi: source of the labels, as `label_sources.load_labels` accepts it."""
+
+    group: str | None = None
+    """Name of a group of runs to compare, such as a sweep over the values of a setting."""
+
+    def build_metadata(self) -> dict[str, Any]:
+        """Return the entries of run.json that runs of all methods have.
+
+        Raises:
+            UsageError: the name of the group is too long.
+        """
+        metadata: dict[str, Any] = {"evaluate_split": self.evaluate_split}
+        if self.training.variant:
+            metadata["variant"] = self.training.variant
+        if self.group is not None:
+            group = " ".join(self.group.split())
+            if not 0 < len(group) <= _MAX_GROUP_LENGTH:
+                raise UsageError(
+                    f"group={self.group!r} is not allowed: it must have 1 to {_MAX_GROUP_LENGTH} characters."
+                )
+            metadata["group"] = group
+        return metadata
 
 
 @dataclass(frozen=True)

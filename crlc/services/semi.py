@@ -133,12 +133,10 @@ def prepare_semi_run(
     compute.world.run_on_rank_zero(lambda: store_pixels(workspace, dataset, size, events.progress).name)
     images = select_ids(load_images(dataset, size, cluster_unlabelled=False), plan.ids)
     metadata: dict[str, Any] = {
+        **request.build_metadata(),
         "labels": request.labels,
         "names": {str(number): name for number, name in plan.named.get_names_by_output().items()},
-        "evaluate_split": request.evaluate_split,
     }
-    if request.training.variant:
-        metadata["variant"] = request.training.variant
     if parent is not None:
         metadata["parent"] = parent.id
     return PreparedRun(

@@ -106,7 +106,7 @@ def prepare_run(
         return prepare_semi_run(workspace, dataset, request, compute, events)
     excluded = read_excluded_ids(dataset)
     images = exclude_ids(load_images(dataset, dataset.get_default_size(), split=request.split), excluded)
-    metadata: dict[str, Any] = {"evaluate_split": request.evaluate_split}
+    metadata = request.build_metadata()
     clusters = request.clusters
     if isinstance(clusters, SuggestClusters):
         metadata["cluster_count"] = _suggest_clusters(workspace, dataset, request, clusters, compute, events)
@@ -129,8 +129,6 @@ def prepare_run(
         evaluation_images=load_evaluation_images(dataset, settings.data.image_size, request.evaluate_split)
     )
     metadata["method_reason"] = plan.reason
-    if training.variant:
-        metadata["variant"] = training.variant
     note = f"Method: {settings.stages.method}: {plan.reason}."
     return PreparedRun(dataset, images, settings, training.preset, plan.reason, extras, metadata, (note,))
 

@@ -10,6 +10,7 @@ from app.figures.curves import (
     plot_cluster_sizes,
     plot_loss,
     plot_runs,
+    plot_sweep,
 )
 
 RECORDS = [
@@ -83,3 +84,13 @@ def test_plot_runs_escapes_titles_and_distinguishes_runs():
     assert figure.data[0].line.color != figure.data[1].line.color
     many = plot_runs({str(n): ([0.0], [0.0]) for n in range(14)}, "Loss", is_fraction=False)
     assert len({(trace.line.color, trace.line.dash) for trace in many.data}) == 14
+
+
+def test_plot_sweep_has_a_point_per_run_and_the_mean_of_equal_values():
+    figure = plot_sweep(
+        ["0.1", "0.1", "0.5"], [0.4, 0.6, 0.9], ["a", "<b>", "c"], setting="γ", metric="ACC", is_fraction=True
+    )
+    mean, runs = figure.data
+    assert (list(mean.x), list(mean.y)) == (["0.1", "0.5"], [0.5, 0.9])
+    assert (list(runs.x), list(runs.y)) == (["0.1", "0.1", "0.5"], [0.4, 0.6, 0.9])
+    assert "<b>" not in runs.text

@@ -7,7 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from app.view_models.run_table import COLUMNS, assign_unique_titles, build_rows, list_runs, select_runs_to_compare
+from app.view_models.run_table import (
+    COLUMNS,
+    METRIC_TITLES,
+    assign_unique_titles,
+    build_rows,
+    format_metric_title,
+    list_metrics,
+    list_runs,
+    select_runs_to_compare,
+)
 from crlc.formatting import format_count
 from crlc.runs.state import RunState
 from crlc.services.analyse_run import RunAnalysis
@@ -113,3 +122,31 @@ def test_runs_page_shows_the_error_of_a_damaged_result(trained: Workspace):
     test.selectbox(key="compare-with").select_index(0).run()
     assert not test.exception
     assert f"{first} cannot be used" in alerts(test)
+
+
+def test_list_metrics_names_what_runs_recorded():
+    records = [
+        {"kind": "step", "step": 1, "loss": 3.0, "gradient": 1.0},
+        {"kind": "epoch", "step": 2, "epoch": 1, "loss": 2.0, "feature_bound": 1.5, "acc": None, "own_metric": 4},
+    ]
+    assert list_metrics(records) == ["loss", "feature_bound", "own_metric"]
+    assert [format_metric_title(name) for name in ("feature_bound", "own_metric")] == [
+        "InfoNCE bound of L_FC (nats)", "Own metric",
+    ]  # fmt: skip
+
+
+def test_runs_page_overlays_any_metric_and_plots_a_sweep(trained: Workspace):
+    for run_id, smoothing in zip(run_ids(trained), (0.01, 0.1), strict=True):
+        run = RunStore(trained).open(run_id)
+        metadata = {name: value for name, value in run.read_metadata().items() if name not in ("kind", "version")}
+        settings = {**metadata["settings"], "smoothing": smoothing}
+        run.write_metadata({**metadata, "settings": settings, "group": "smoothing sweep"})
+    test = page("runs")
+    assert not test.exception
+    titles = {METRIC_TITLES[name] for name in ("probability", "feature", "probability_bound", "feature_bound")}
+    assert titles <= set(test.selectbox(key="curves-metric").options)
+    test.selectbox(key="curves-metric").select("feature_bound").run()
+    assert not test.exception
+    assert test.selectbox(key="sweep-group").value == "smoothing sweep"
+    sweep = next(json.loads(chart.proto.spec) for chart in test.get("plotly_chart") if "Smoothing" in chart.proto.spec)
+    assert sweep["data"][1]["x"] == ["0.01", "0.1"]

@@ -1,0 +1,42 @@
+"""Groups of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from crlc.errors import NotFoundError
+from crlc.services.run_groups import find_run_group, find_swept_setting, list_run_groups
+from crlc.workspace import Workspace
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ([{"a": 1, "seed": 0}, {"a": 2, "seed": 0}], "a"),
+        ([{"a": 1, "seed": 0}, {"a": 2, "seed": 1}], "a"),  # repetitions of a sweep
+        ([{"a": 1, "epochs": 9}, {"a": 2, "epochs": 8}], "a"),  # epochs that a time budget planned
+        ([{"a": 1, "seed": 0}, {"a": 1, "seed": 1}], "seed"),
+        ([{"a": 1, "b": 1}, {"a": 2, "b": 2}], None),
+        ([{"a": 1}], None),
+    ],
+)
+def test_find_swept_setting(settings: list[dict[str, object]], expected: str | None):
+    assert find_swept_setting(settings) == expected
+
+
+def test_runs_of_a_group_are_listed_by_value(crlc, small_set: Path, workspace: Workspace):
+    fast = ("--epochs", 1, "--set", "subheads=1")
+    crlc("train", small_set, *fast)
+    for weight in (2.0, 0.5):
+        crlc("train", "set", *fast, "--set", f"feature_weight={weight}", "--group", "weights of  L_FC")
+    (group,) = list_run_groups(workspace)
+    assert (group.name, group.setting) == ("weights of L_FC", "feature_weight")
+    assert [run.value for run in group.runs] == [0.5, 2.0]
+    outcome = crlc("runs", "--group", "weights of L_FC")
+    assert [line.split()[0] for line in outcome.out.splitlines()][-2:] == ["0.5", "2"]
+    assert crlc("runs", "--group", "weights of L_FC", "--json").json["setting"] == "feature_weight"
+    with pytest.raises(NotFoundError, match="Did you mean 'weights of L_FC'"):
+        find_run_group(workspace, "weight of L_FC")
+    assert crlc("train", "set", *fast, "--group", "x" * 81).code != 0
