@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
@@ -65,6 +66,8 @@ class ArrayPart:
                 content = stream.read(length)
         except OSError as error:
             raise UnreadableError(describe_os_error(error)) from None
+        except MemoryError:
+            raise UnreadableError("not enough memory for an image of this size") from None
         if len(content) != length:
             raise UnreadableError("truncated: the file ends before the image does")
         item = np.frombuffer(content, kind).reshape(self.shape[1:])
@@ -132,7 +135,7 @@ def open_npz(location: str) -> ArraySource:
                     f"{location} has no array of images. Its arrays are: {', '.join(arrays) or 'none'}.",
                     advice=f"Name the array one of {', '.join(_IMAGE_KEYS)}.",
                 )
-            shape, dtype, header_bytes = _read_npy_header(archive, arrays[key], location)
+            shape, dtype, header_bytes = _read_image_header(archive, arrays[key], location)
             axes = _find_channels_last_axes(shape, key, location)
             class_names = _read_classes(archive, arrays, shape[0], location)
             file, offset, keep = _locate_uncompressed(archive, arrays[key], header_bytes, location)
@@ -146,22 +149,55 @@ def open_npz(location: str) -> ArraySource:
     return ArraySource("npz", location, [part], keep)
 
 
-def _read_npy_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    try:
-        with archive.open(name) as stream:
-            version = npy_format.read_magic(stream)
-            reader = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-            shape, fortran, dtype = reader(stream)
-            header_bytes = stream.tell()
-    except ValueError as error:
-        raise SourceError(f"{location}: {name} is not a NumPy array: {error}.") from None
+def _read_image_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Return shape and type of the array of images, and the length of its header in bytes."""
+    shape, fortran, dtype, header_bytes = _read_npy_header(archive, name, location)
     if dtype.kind not in "bf" and dtype not in (np.uint8, np.uint16):
         raise SourceError(
             f"{location}: {name} has type {dtype}; it must be uint8, uint16, bool, or floats from 0 to 1."
         )
     if fortran:
         raise SourceError(f"{location}: {name} is in Fortran order.", advice="Save it with np.ascontiguousarray.")
+    image_bytes, memory_bytes = math.prod(shape[1:]) * dtype.itemsize, psutil.virtual_memory().total
+    if image_bytes > memory_bytes:
+        raise SourceError(
+            f"{location}: each image of {name} has {format_bytes(image_bytes)} (shape {shape}), but this computer has "
+            f"{format_bytes(memory_bytes)} of memory.",
+            advice="Save smaller images.",
+        )
     return shape, dtype, header_bytes
+
+
+def _read_npy_header(
+    archive: zipfile.ZipFile, name: str, location: str
+) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, order and type of an array, and the length of its header, after comparing them with its size.
+
+    A header may promise any number of images: 10^12 entries must be refused before they are listed or allocated.
+    """
+    try:
+        with archive.open(name) as stream:
+            version = npy_format.read_magic(stream)
+            reader = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
+            shape, fortran, dtype = reader(stream)
+            header_bytes = stream.tell()
+    # The header is a Python literal: nesting that is too deep is a RecursionError or MemoryError.
+    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+        raise SourceError(f"{location}: {name} is not a NumPy array: {error}.") from None
+    if min(shape, default=0) < 0:
+        raise SourceError(f"{location}: {name} has the shape {shape}, which is not allowed: no length is negative.")
+    needed = header_bytes + math.prod(shape) * (0 if dtype.hasobject else dtype.itemsize)
+    member = archive.getinfo(name)
+    # The directory of the archive may be wrong, too: a part that is not compressed cannot be longer than the file.
+    stored = os.path.getsize(location) if member.compress_type == zipfile.ZIP_STORED else member.file_size
+    found = min(stored, member.file_size)
+    if needed > found:
+        raise SourceError(
+            f"{location}: {name} has the shape {shape} according to its header, which needs {format_bytes(needed)}, "
+            f"but it has only {format_bytes(found)}.",
+            advice="Check that the file is complete.",
+        )
+    return shape, fortran, dtype, header_bytes
 
 
 def _find_channels_last_axes(shape: tuple[int, ...], key: str, location: str) -> tuple[int, ...] | None:
@@ -184,15 +220,14 @@ def _read_classes(
     key = next((key for key in _CLASS_KEYS if key in arrays), None)
     if key is None:
         return None
+    shape, *_ = _read_npy_header(archive, arrays[key], location)
+    if shape != (count,):
+        raise SourceError(f"{location}: {key!r} has shape {shape}, but there are {count} images: ({count},) is needed.")
     with archive.open(arrays[key]) as stream:
         try:
             values = np.lib.format.read_array(stream, allow_pickle=False)
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise SourceError(f"{location}: {key!r} cannot be read: {error}.") from None
-    if values.shape != (count,):
-        raise SourceError(
-            f"{location}: {key!r} has shape {values.shape}, but there are {count} images: ({count},) is needed."
-        )
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8", "replace")
     return tuple(str(value) for value in values.tolist())

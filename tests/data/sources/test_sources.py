@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import struct
@@ -254,4 +255,30 @@ def test_npz_source_refuses_a_truncated_archive(tmp_path: Path):
     content = (tmp_path / "set.npz").read_bytes()
     (tmp_path / "set.npz").write_bytes(content[: len(content) // 2])
     with pytest.raises(SourceError, match=r"set\.npz cannot be read as a NumPy archive"):
+        open_source(str(tmp_path / "set.npz"), tmp_path)
+
+
+def write_npz_with_headers(file: Path, compression: int, **shapes: tuple[int, ...]) -> None:
+    """Write an archive of arrays whose headers promise `shapes` of bytes, followed by 100 bytes each."""
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, shape in shapes.items():
+            stream = io.BytesIO()
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(stream, header)
+            archive.writestr(f"{name}.npy", stream.getvalue() + bytes(100))
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("shape", [(10**9, 4, 4), (10**18, 8, 8), (1, 10**9, 10**9), (101, 1, 1), (10, -1, -10)])
+def test_npz_source_refuses_a_header_that_promises_more_than_the_file_has(
+    tmp_path: Path, compression: int, shape: tuple[int, ...]
+):
+    write_npz_with_headers(tmp_path / "set.npz", compression, images=shape)
+    with pytest.raises(SourceError, match=r"set\.npz: images\.npy"):
+        open_source(str(tmp_path / "set.npz"), tmp_path)
+
+
+def test_npz_source_refuses_classes_that_do_not_fit_in_memory(tmp_path: Path):
+    write_npz_with_headers(tmp_path / "set.npz", zipfile.ZIP_STORED, images=(100, 1, 1), labels=(10**15,))
+    with pytest.raises(SourceError, match=r"labels\.npy has the shape"):
         open_source(str(tmp_path / "set.npz"), tmp_path)
