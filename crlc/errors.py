@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _MIN_FREE_BYTES = 1 << 16
+_DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
+_ACCESS_CODES = (errno.EACCES, errno.EPERM, errno.EROFS)
+# What the loaders of shared libraries (Linux, macOS, Windows) and the allocator of torch say.
+_OUT_OF_MEMORY_PATTERN = re.compile(
+    "failed to map segment|cannot allocate memory|can't allocate memory|out of memory|paging file is too small",
+    re.IGNORECASE,
+)
 
 
 class CrlcError(Exception):
@@ -69,23 +77,89 @@ class DiskFullError(CrlcError):
         )
 
 
+class OutOfMemoryError(CrlcError):
+    """The memory of the computer is exhausted."""
+
+
+class AccessError(CrlcError):
+    """The user has no permission to read or write a file or folder."""
+
+    @classmethod
+    def for_path(cls, path: Path | str, purpose: str) -> AccessError:
+        """Return the error for a file or folder.
+
+        Args:
+            path: the file or folder.
+            purpose: "read", "written" or "used".
+        """
+        return cls(
+            f"{path} cannot be {purpose}: permission denied.",
+            advice="Check the permissions of the file and its folder, or choose another workspace.",
+            parameters=("workspace",),
+        )
+
+
+def explain_system_error(error: Exception, path: Path) -> CrlcError | None:
+    """Return the error for the user if the disk is full, memory is short, or access is denied; otherwise `None`.
+
+    Args:
+        error: any error.
+        path: file or folder that the failed operation used, for errors that name none.
+    """
+    if isinstance(error, CrlcError):
+        return error
+    if is_out_of_memory(error):
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        what = "to load a library" if isinstance(error, ImportError) else "for this operation"
+        return OutOfMemoryError(
+            f"There is not enough memory {what} ({reason}).",
+            advice="Close other programs, or use a computer with more memory, and try again.",
+        )
+    try:
+        with explain_disk_full(path):
+            raise error
+    except DiskFullError as full:
+        return full
+    except OSError as other:
+        if other.errno in _ACCESS_CODES:
+            return AccessError.for_path(other.filename or path, "used")
+    except Exception:
+        return None
+    return None
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error means that memory ran out, such as while a library is loaded."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    return isinstance(error, (ImportError, OSError, RuntimeError)) and bool(_OUT_OF_MEMORY_PATTERN.search(str(error)))
+
+
 @contextmanager
 def explain_disk_full(path: Path) -> Iterator[None]:
     """Convert system and SQLite errors to `DiskFullError` when the disk that holds `path` is full."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in _DISK_FULL_CODES:
             raise
         raise DiskFullError.for_path(path) from error
     except sqlite3.OperationalError as error:
         # SQLite reports an input/output error when there is no space for its shared-memory file (-shm).
-        is_full = error.sqlite_errorcode == sqlite3.SQLITE_FULL or (
-            error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR and is_disk_full(path)
-        )
-        if not is_full:
+        code = get_sqlite_code(error)
+        if code != sqlite3.SQLITE_FULL and not (code == sqlite3.SQLITE_IOERR and is_disk_full(path)):
             raise
         raise DiskFullError.for_path(path) from error
+
+
+def get_sqlite_code(error: sqlite3.Error) -> int:
+    """Return the primary code of an SQLite error.
+
+    Errors that Python itself raises have no `sqlite_errorcode`: an OperationalError is about stored text that is not
+    UTF-8, which is damage; any other is a wrong call.
+    """
+    missing = sqlite3.SQLITE_CORRUPT if isinstance(error, sqlite3.OperationalError) else sqlite3.SQLITE_MISUSE
+    return (getattr(error, "sqlite_errorcode", None) or missing) & 0xFF
 
 
 def is_disk_full(path: Path) -> bool:

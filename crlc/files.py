@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any
 import platformdirs
 from filelock import FileLock, Timeout
 
-from crlc.errors import BusyError, DamagedError
+from crlc.errors import AccessError, BusyError, DamagedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,12 +104,15 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any
 
     Raises:
         DamagedError: the file is missing, not JSON, of another kind or of another version.
+        AccessError: the user has no permission to read the file.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing.", advice=advice) from None
-    except (ValueError, OSError) as error:
+    except PermissionError:
+        raise AccessError.for_path(path, "read") from None
+    except (ValueError, OSError, RecursionError) as error:  # RecursionError: nested too deeply
         raise DamagedError(f"{path} cannot be read ({error}).", advice=advice) from None
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise DamagedError(f"{path} is not a {kind} file of CRLC Studio.", advice=advice)

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import errno
 import pickle
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from crlc.errors import CrlcError, DiskFullError, UsageError, explain_disk_full
+from crlc.errors import (
+    AccessError,
+    CrlcError,
+    DiskFullError,
+    OutOfMemoryError,
+    UsageError,
+    explain_disk_full,
+    explain_system_error,
+    get_sqlite_code,
+)
 
 
 def test_error_text_is_the_message_followed_by_the_advice():
@@ -35,3 +45,36 @@ def test_explain_disk_full_converts_only_errors_about_space(tmp_path: Path):
     assert caught.value.parameters == ("workspace",)
     with pytest.raises(PermissionError), explain_disk_full(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (ImportError("libtorch_cpu.so: failed to map segment from shared object"), OutOfMemoryError, "load a library"),
+        (OSError("Error was: libllvmlite.so: cannot allocate memory"), OutOfMemoryError, "for this operation"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), OutOfMemoryError, "Close other programs"),
+        (MemoryError(), OutOfMemoryError, "not enough memory"),
+        (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, "is full"),
+        (PermissionError(errno.EACCES, "Permission denied", "run.json"), AccessError, "run.json"),
+        (OSError(errno.EROFS, "Read-only file system"), AccessError, "permissions"),
+    ],
+)
+def test_explain_system_error_names_the_cause(tmp_path: Path, error: Exception, kind: type[CrlcError], words: str):
+    explained = explain_system_error(error, tmp_path)
+    assert type(explained) is kind
+    assert words in str(explained)
+
+
+def test_explain_system_error_leaves_other_errors_alone(tmp_path: Path):
+    for error in (ValueError("wrong"), KeyError("missing"), ImportError("No module named 'torch'"), OSError(5, "I/O")):
+        assert explain_system_error(error, tmp_path) is None
+    known = UsageError("clusters=1 is not allowed.")
+    assert explain_system_error(known, tmp_path) is known
+
+
+def test_get_sqlite_code_of_an_error_without_one():
+    """Python itself raises this error: it has no `sqlite_errorcode`."""
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        sqlite3.connect(":memory:").execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
+    assert not hasattr(caught.value, "sqlite_errorcode")
+    assert get_sqlite_code(caught.value) == sqlite3.SQLITE_CORRUPT

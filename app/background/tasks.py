@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Callable
 
-from crlc.errors import CrlcError
+from crlc.errors import explain_system_error
 from crlc.progress import Progress
+from crlc.workspace import get_default_workspace
 
 _log = logging.getLogger(__name__)
 
@@ -81,9 +82,11 @@ class BackgroundTask:
             run(self)
         except TaskCancelledError:
             pass
-        except CrlcError as error:
-            self.error = None if self.is_cancelled else str(error)
         except Exception as error:
+            explained = explain_system_error(error, get_default_workspace())
+            if explained is not None:
+                self.error = None if self.is_cancelled else str(explained)
+                return
             _log.exception("%s failed", self.title)
             self.error = f"{self.title} failed: {error!r}. Try again. If it fails again, see the log of the server."
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crlc.data.dataset import DatasetInfo
-from crlc.errors import BusyError, CrlcError, DamagedError, NotFoundError, explain_disk_full
+from crlc.errors import BusyError, CrlcError, DamagedError, NotFoundError, explain_disk_full, get_sqlite_code
 from crlc.files import NEWER_VERSION_ADVICE, replace_file, writer_lock
 
 FILE_NAME = "annotations.sqlite"
@@ -274,7 +274,7 @@ class AnnotationLog:
             with explain_disk_full(self.path):
                 yield
         except sqlite3.DatabaseError as error:
-            code = (error.sqlite_errorcode or 0) & 0xFF
+            code = get_sqlite_code(error)
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
                 raise BusyError(f"Another process is writing {self.path}.", advice="Try again in a moment.") from None
             if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import NoReturn
 
 from crlc import __version__
@@ -32,9 +33,9 @@ from crlc.cli import (
 from crlc.cli.launcher import report_to_launcher
 from crlc.cli.options import add_common_arguments, add_run_argument
 from crlc.cli.output import Output, write_error_line
-from crlc.errors import CrlcError, UsageError
+from crlc.errors import CrlcError, UsageError, explain_system_error
 from crlc.subprocesses import avoid_spinning_threads
-from crlc.workspace import Workspace
+from crlc.workspace import Workspace, get_default_workspace
 
 
 @dataclass(frozen=True)
@@ -147,9 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader closed the pipe; the interpreter must not raise another error when it flushes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except PermissionError as error:
-        return fail(f"{error.filename}: permission denied. Check its permissions, or choose another --workspace.", 1)
     except Exception as error:
+        explained = explain_system_error(error, _get_workspace_path(options))
+        if explained is not None:
+            return fail(_format_error(explained, options), explained.exit_code)
         text = (
             f"Unexpected {type(error).__name__}: {error}. Run the command again with --debug and report the traceback."
         )
@@ -161,6 +163,10 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}.", advice=f"See: {self.prog} --help")
+
+
+def _get_workspace_path(options: argparse.Namespace | None) -> Path:
+    return getattr(options, "workspace", None) or get_default_workspace()
 
 
 def _format_error(error: CrlcError, options: argparse.Namespace | None) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from crlc.data.decode_worker import DecodeItem, DecodeResult
-from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError, is_disk_full
+from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError, get_sqlite_code, is_disk_full
 from crlc.files import NEWER_VERSION_ADVICE
 from crlc.paths import decode_path, encode_path
 
@@ -337,7 +337,7 @@ class Manifest:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            code = (error.sqlite_errorcode or 0) & 0xFF
+            code = get_sqlite_code(error)
             if code == sqlite3.SQLITE_FULL:
                 raise
             if code == sqlite3.SQLITE_IOERR and is_disk_full(self.path):

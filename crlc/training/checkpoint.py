@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +21,40 @@ _STORED_NAMES = {"optimizer": "optimiser", "latest_metrics": "latest"}
 def save_checkpoint(file: Path, content: dict[str, Any]) -> None:
     """Write a checkpoint atomically: a crash leaves the previous one intact."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_file(file, partial(torch.save, {"format": _FORMAT, **content}))
+    write_file(file, partial(write_tensors, {"format": _FORMAT, **content}))
+
+
+def write_tensors(content: dict[str, Any], stream: IO[bytes]) -> None:
+    """Write tensors and plain values to a stream, in the format of `torch.save`.
+
+    Raises:
+        OSError: writing failed. torch itself raises RuntimeError ("enforce fail at inline_container") instead.
+    """
+    recorder = _ErrorRecorder(stream)
+    try:
+        torch.save(content, cast("IO[bytes]", recorder))
+    except RuntimeError as error:
+        if recorder.error is None:
+            raise
+        raise recorder.error from error
+
+
+class _ErrorRecorder:
+    """Stream that stores the error of a failed write."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, content: bytes) -> int:
+        try:
+            return self._stream.write(content)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def flush(self) -> None:
+        self._stream.flush()
 
 
 def load_checkpoint(file: Path, device: torch.device) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from crlc.model.architectures import build_untrained_backbone
 from crlc.model.backbones import Backbone
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
-from crlc.training.checkpoint import load_checkpoint
+from crlc.training.checkpoint import load_checkpoint, write_tensors
 from crlc.training.network_builder import build_from_checkpoint
 from crlc.training.settings import TrainSettings
 
@@ -106,7 +106,7 @@ def save_model(model: TrainedModel, file: Path, *, overwrite: bool = False) -> N
         "network": {name: tensor.detach().cpu().contiguous() for name, tensor in network.state_dict().items()},
     }
     _require_equal_outputs(network, _build_network(content, settings), settings.data.image_size)
-    (write_file if overwrite else write_new_file)(file, partial(torch.save, content))
+    (write_file if overwrite else write_new_file)(file, partial(write_tensors, content))
 
 
 def load_model(file: Path, device: torch.device) -> TrainedModel:

@@ -7,15 +7,15 @@ of threads, an interrupted run therefore ends with the same metrics as an uninte
 from __future__ import annotations
 
 import math
-import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from crlc.errors import CrlcError, UsageError
+from crlc.errors import CrlcError, UsageError, explain_disk_full, is_out_of_memory
 from crlc.progress import Progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
@@ -39,7 +39,6 @@ MAX_EVALUATED_IMAGES = 10_000
 """Maximum number of images in an evaluation during training; the final one uses all images."""
 
 _GPU_STOP_CHECK_STEPS = 10
-_OUT_OF_MEMORY_PATTERN = re.compile("can't allocate memory|out of memory", re.IGNORECASE)
 _DIVERGENCE_ADVICE = "Train again with a lower learning_rate, or with clip_norm=5. The last good checkpoint is kept."
 _MEMORY_ADVICE = "Train again with a smaller batch_size, image_size or backbone."
 
@@ -140,25 +139,30 @@ class Trainer:
         self._last_checkpoint = time.monotonic()
         self.logger.write_status(RunState.RUNNING, self.step)
         try:
-            while self.step < self.length.steps:
-                self.train_step()
-                if self._is_stop_requested():
-                    self.save_checkpoint()
-                    self.logger.write_status(RunState.STOPPED, self.step)
-                    return RunState.STOPPED
-                self._save_if_due()
-                self.logger.write_heartbeat(self.step)
-            self._finish()
+            with explain_disk_full(self.folder.path):
+                return self._train()
         except _PreparationStoppedError:
             self.logger.write_status(RunState.STOPPED, self.step)  # nothing was trained since the last checkpoint
             return RunState.STOPPED
         except TrainingError:
             raise
         except Exception as error:
-            if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or _OUT_OF_MEMORY_PATTERN.search(str(error)):
+            if isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error):
                 raise self._fail("memory ran out", _MEMORY_ADVICE) from error
-            self.logger.write_status(RunState.FAILED, self.step, message=str(error))
+            with suppress(OSError):  # a full disk: the error of training must not be replaced by that of its status
+                self.logger.write_status(RunState.FAILED, self.step, message=str(error))
             raise
+
+    def _train(self) -> RunState:
+        while self.step < self.length.steps:
+            self.train_step()
+            if self._is_stop_requested():
+                self.save_checkpoint()
+                self.logger.write_status(RunState.STOPPED, self.step)
+                return RunState.STOPPED
+            self._save_if_due()
+            self.logger.write_heartbeat(self.step)
+        self._finish()
         return RunState.FINISHED
 
     def train_step(self) -> None:

@@ -24,7 +24,7 @@ from crlc.data.manifest import Manifest
 from crlc.data.options import ImportOptions
 from crlc.data.sources import Source, UnreadableError
 from crlc.data.sources.opening import open_source
-from crlc.errors import BusyError, CrlcError, NotFoundError, SourceError, UsageError, explain_disk_full
+from crlc.errors import AccessError, BusyError, CrlcError, NotFoundError, SourceError, UsageError, explain_disk_full
 from crlc.files import writer_lock
 from crlc.paths import encode_path, to_printable
 from crlc.progress import ProgressCallback, no_progress
@@ -57,12 +57,18 @@ class Workspace:
         """Store the folder, by default that of `get_default_workspace`.
 
         Raises:
-            UsageError: the path is a file.
+            UsageError: the path is a file, or below a file.
+            AccessError: a folder above the workspace cannot be entered.
         """
         self.root = (root or get_default_workspace()).expanduser().absolute()
-        if self.root.exists() and not self.root.is_dir():
+        try:
+            existing = next(path for path in (self.root, *self.root.parents) if path.exists())
+        except PermissionError as error:
+            raise AccessError.for_path(error.filename, "read") from None
+        if not existing.is_dir():
+            place = "is" if existing == self.root else f"is below {existing}, which is"
             raise UsageError(
-                f"The workspace {self.root} is a file; it must be a folder.",
+                f"The workspace {self.root} {place} a file; it must be a folder.",
                 advice="Choose another workspace.",
                 parameters=("workspace",),
             )

@@ -21,7 +21,7 @@ from crlc.analysis.maps.projections import UMAP_NEIGHBOURS, compute_map, compute
 from crlc.analysis.maps.settings import MapSettings, write_map
 from crlc.analysis.maps.worker_process import PREPARE_OPTION
 from crlc.analysis.neighbours.exact import Neighbours
-from crlc.errors import CrlcError
+from crlc.errors import explain_system_error
 from crlc.progress import Progress
 
 _PREPARED_ROWS = 32
@@ -45,11 +45,11 @@ def main() -> None:
         _compute(job, reports)
     except BrokenPipeError:  # the caller was killed, and this thread noticed it first
         _remove_job_and_exit(job_folder)
-    except CrlcError as error:
-        _send(reports, {"error": error.message, "advice": error.advice})
-        sys.exit(1)
-    except MemoryError as error:
-        _send(reports, {"error": str(error) or "There is not enough memory for this map.", "advice": ""})
+    except Exception as error:
+        explained = explain_system_error(error, job_folder)
+        if explained is None:
+            raise
+        _send(reports, {"error": explained.message, "advice": explained.advice})
         sys.exit(1)
 
 

@@ -149,7 +149,9 @@ def open_npz(location: str) -> ArraySource:
     return ArraySource("npz", location, [part], keep)
 
 
-def _read_image_header(archive: zipfile.ZipFile, name: str, location: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+def _read_image_header(
+    archive: zipfile.ZipFile, name: str, location: str
+) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """Return shape and type of the array of images, and the length of its header in bytes."""
     shape, fortran, dtype, header_bytes = _read_npy_header(archive, name, location)
     if dtype.kind not in "bf" and dtype not in (np.uint8, np.uint16):
