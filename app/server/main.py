@@ -5,6 +5,7 @@ It is not beside `app/pages/`, because Streamlit shows every module of a `pages`
 
 import streamlit as st
 
+from app.components.common.page_feedback import show_page_feedback
 from app.components.common.safe_text import show_error
 from app.components.common.sidebar import show_sidebar
 from app.navigation import ICON, show_navigation
@@ -15,6 +16,7 @@ st.set_page_config(page_icon=str(ICON), layout="wide")
 try:
     page = show_navigation()
     show_sidebar(page.title)
+    show_page_feedback()
     page.run()
 except Exception as error:
     # Pages show the errors that they expect in place; here are those of the system, such as a missing permission.

@@ -39,6 +39,7 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Esc", "in a name: restore the saved name"),
     ),
     "Everywhere": (
+        ("?", "show the keyboard shortcuts"),
         ("Esc", "close the dialog"),
         ("Tab", "go to the next control"),
         ("R", "refresh the page"),
@@ -53,13 +54,14 @@ def show_keyboard_button() -> None:
         icon=":material/keyboard:",
         type="tertiary",
         key="show-keys",
-        help="Shows the keyboard shortcuts.",
+        help="Shows the keyboard shortcuts (key ?).",
     ):
-        _show_keys()
+        show_keys()
 
 
 @st.dialog("Keyboard shortcuts", width="medium")
-def _show_keys() -> None:
+def show_keys() -> None:
+    """Open the list of shortcuts."""
     st.html(format_keys())
 
 

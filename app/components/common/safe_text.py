@@ -28,7 +28,7 @@ def show_done(text: str) -> None:
 
 def show_caption(text: str) -> None:
     """Show a caption in small, pale text."""
-    _show(text, "opacity:.6;font-size:.875rem", role="note")
+    _show(text, "opacity:.75;font-size:.875rem", role="note")
 
 
 def show_text(text: str) -> None:

@@ -10,7 +10,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from app.navigation import PAGE_LINKS, PAGES
 from crlc.workspace import Workspace
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
-from tests.fixtures.browser import by_key, open_page
+from tests.fixtures.accessibility import find_violations
+from tests.fixtures.browser import button, by_key, cluster_card, open_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -56,7 +57,32 @@ def test_every_page_shows_its_main_content(browser: Browser, example: str, schem
         page.wait_for_function(ALL_IMAGES_LOADED)
         assert page.get_by_test_id("stException").count() == 0
         page.screenshot(path=folder / f"{entry.name}_{scheme}.png")
+        assert find_violations(page) == [], entry.name
+    check_further_screens(page)
     page.close()
+
+
+def check_further_screens(page: Page) -> None:
+    """Check the accessibility of screens that a page shows only after a click."""
+    open_page(page, "Clusters")
+    cluster_card(page, 3).locator(".tile").first.click()
+    expect(page.get_by_role("dialog").locator(".tile").first).to_be_visible()
+    assert find_violations(page) == [], "image dialog"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert find_violations(page) == [], "keyboard shortcuts"
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    page.get_by_role("tab").nth(1).click()
+    expect(page.locator("[class*='st-key-dismiss-']").first).to_be_visible()
+    assert find_violations(page) == [], "suggestions"
+    page.get_by_role("tab").nth(0).click()
+    cluster_card(page, 3).locator(".open").click()
+    button(page, "preview-split").click()
+    expect(by_key(page, "split-preview").locator(".tile").first).to_be_visible()
+    assert find_violations(page) == [], "split preview"
 
 
 def test_server_serves_any_page_as_its_first_request(browser: Browser, app: RunningApp):

@@ -77,7 +77,7 @@ class PointMap extends MovingMap {
     const made = element("button", "", text);
     made.type = "button";
     made.title = title;
-    made.setAttribute("aria-label", title);
+    if (!/\w/.test(text)) made.setAttribute("aria-label", title); // a word is its own name
     made.onclick = action;
     this.tools.append(made);
     return made;

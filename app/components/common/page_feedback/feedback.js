@@ -1,0 +1,99 @@
+// Shows that a click was heard, and opens the keyboard shortcuts. Streamlit gives no sign between a click and the first
+// answer of the server: this watches the messages to the server, and shows a sign if one that the user caused is not
+// answered at once. Messages of pages that refresh themselves show no sign.
+
+const CAUSED_MS = 450; // a message this soon after a key or click was caused by it; components send after up to 150 ms
+const PATIENCE_MS = 60; // a quicker answer shows no sign
+const QUIET_MS = 250; // the page runs no more: the answer is complete
+const MAX_MS = 60000;
+const RING_OFFSET = 14;
+const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
+
+class Feedback {
+  constructor() {
+    this.actedAt = -Infinity;
+    this.place = { x: 0, y: 0 };
+    this.sign = document.createElement("div");
+    this.sign.id = "crlc-busy";
+    this.sign.setAttribute("aria-hidden", "true");
+    this.bar = document.createElement("div");
+    this.bar.className = "bar";
+    this.ring = document.createElement("div");
+    this.ring.className = "ring";
+    this.sign.append(this.bar, this.ring);
+    document.body.append(this.sign);
+    for (const kind of ["pointerdown", "click"]) document.addEventListener(kind, (event) => this.act(event), true);
+    for (const kind of ["keydown", "change"]) document.addEventListener(kind, (event) => this.act(event), true);
+    document.addEventListener("keydown", (event) => this.key(event));
+    this.watchMessages();
+  }
+
+  /** Remember when and where the user acted. */
+  act(event) {
+    if (!event.isTrusted) return;
+    this.actedAt = performance.now();
+    if (event.clientX || event.clientY) this.place = { x: event.clientX, y: event.clientY };
+    else {
+      const target = event.composedPath()[0];
+      if (!(target instanceof Element)) return;
+      const box = target.getBoundingClientRect();
+      this.place = { x: box.right - 2 * RING_OFFSET, y: box.top };
+    }
+  }
+
+  watchMessages() {
+    const feedback = this;
+    const send = WebSocket.prototype.send;
+    const known = new WeakSet();
+    WebSocket.prototype.send = function (...content) {
+      if (!known.has(this)) {
+        known.add(this);
+        this.addEventListener("message", () => (feedback.answeredAt = performance.now()));
+      }
+      const result = send.apply(this, content);
+      if (performance.now() - feedback.actedAt < CAUSED_MS) feedback.wait();
+      return result;
+    };
+  }
+
+  wait() {
+    this.sentAt = performance.now();
+    if (this.timer) return;
+    this.timer = setInterval(() => this.check(), PATIENCE_MS);
+  }
+
+  check() {
+    const now = performance.now();
+    const app = document.querySelector('[data-testid="stApp"]');
+    const isRunning = app?.getAttribute("data-test-script-state") === "running";
+    if (isRunning) this.ranAt = now;
+    const lastSign = Math.max(this.answeredAt ?? 0, this.ranAt ?? 0);
+    const isAnswered = lastSign > this.sentAt && !isRunning && now - lastSign > QUIET_MS;
+    if (isAnswered || now - this.sentAt > MAX_MS) {
+      clearInterval(this.timer);
+      this.timer = null;
+      this.sign.classList.remove("shown");
+    } else if (!this.sign.classList.contains("shown") && (isRunning || !(this.answeredAt > this.sentAt))) {
+      const x = Math.min(this.place.x + RING_OFFSET, innerWidth - 24);
+      const y = Math.min(Math.max(0, this.place.y - RING_OFFSET), innerHeight - 24);
+      this.ring.style.transform = "none";
+      this.ring.style.left = `${x}px`;
+      this.ring.style.top = `${y}px`;
+      this.sign.classList.add("shown");
+    }
+  }
+
+  key(event) {
+    if (event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const target = event.composedPath()[0];
+    if (target instanceof Element && (target.closest(TYPED_IN) || target.isContentEditable)) return;
+    if (document.querySelector('[role="dialog"]')) return;
+    event.preventDefault();
+    this.send("shortcuts", true);
+  }
+}
+
+export default function ({ setTriggerValue }) {
+  window.crlcFeedback ||= new Feedback();
+  window.crlcFeedback.send = setTriggerValue;
+}

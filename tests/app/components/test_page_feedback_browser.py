@@ -1,0 +1,81 @@
+"""Signs for a click that was heard while the server is busy, and the ? key, in a real browser."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.app.conftest import RunningApp
+from tests.fixtures.browser import button, by_key, cluster_card, open_page
+from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+MAX_DELAY_MS = 200
+RECORD = """() => {
+  window.heard = {};
+  document.addEventListener('pointerdown', () => (window.heard = { clicked: performance.now() }), true);
+  const sign = document.getElementById('crlc-busy');
+  new MutationObserver(() => {
+    if (sign.checkVisibility()) window.heard.shown ??= performance.now();
+  }).observe(sign, { attributes: true });
+}"""
+IS_IDLE = "() => !document.querySelector('#crlc-busy.shown') && !window.crlcFeedback.timer"
+
+
+@contextmanager
+def stopped(app: RunningApp) -> Iterator[None]:
+    """Stop the server for a while, which is the worst case of a busy computer."""
+    os.kill(app.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(app.pid, signal.SIGCONT)
+
+
+def measure_delay(page: Page, app: RunningApp, click: Callable[[], None]) -> float:
+    """Return the milliseconds from a click to the sign that it was heard, while the server does not answer."""
+    page.wait_for_function(IS_IDLE)
+    with stopped(app):
+        click()
+        page.wait_for_function("() => window.heard.shown")
+    page.wait_for_function(IS_IDLE)  # the sign disappears with the answer
+    return page.evaluate("window.heard.shown - window.heard.clicked")
+
+
+def test_every_click_shows_a_sign_while_the_server_is_busy(page: Page, app: RunningApp, tmp_path: Path):
+    write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
+    page.goto(f"{app.url}/clusters")
+    expect(page.locator("section.cluster")).to_have_count(3)
+    page.wait_for_function("() => window.crlcFeedback")
+    page.evaluate(RECORD)
+    order = by_key(page, "clusters-sort").get_by_role("radio")
+    clicks: list[Callable[[], None]] = [
+        lambda: order.nth(1).click(),  # a widget
+        lambda: cluster_card(page, 0).get_by_role("checkbox").click(),  # a component
+        lambda: page.get_by_role("tab").nth(1).click(),
+        lambda: button(page, "show-keys").click(),
+    ]
+    delays = [measure_delay(page, app, click) for click in clicks]
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    delays.append(measure_delay(page, app, lambda: by_key(page, "page-links").get_by_role("link").nth(5).click()))
+    assert max(delays) < MAX_DELAY_MS, delays
+
+    # The ? key opens the list of shortcuts on every page, but not in a text field.
+    open_page(page, "Runs")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+    open_page(page, "Clusters")
+    field = cluster_card(page, 0).get_by_role("textbox")
+    field.press_sequentially("who?")
+    expect(field).to_have_value("who?")
+    assert page.get_by_role("dialog").count() == 0
