@@ -8,10 +8,20 @@ from collections.abc import Sequence
 MAX_GALLERY_IMAGES = 120
 """Maximum number of images in one response."""
 
+ORIGINAL = "original"
+"""Value of the parameter `side` for an image at its original resolution."""
 
-def build_image_url(dataset: str, image_id: int, content_hash: str, side: int) -> str:
-    """Return the permanent URL of an image: changed content has another URL."""
-    return f"/images/{dataset}/{image_id}?side={side}&v={content_hash[:12]}"
+
+def build_image_url(dataset: str, image_id: int, content_hash: str, side: int | None) -> str:
+    """Return the permanent URL of an image: changed content has another URL.
+
+    Args:
+        dataset: name of the dataset.
+        image_id: id of the image.
+        content_hash: hash of its content.
+        side: maximum of width and height in pixels; `None` for the original resolution.
+    """
+    return f"/images/{dataset}/{image_id}?side={ORIGINAL if side is None else side}&v={content_hash[:12]}"
 
 
 def build_gallery_url(dataset: str, ids: Sequence[int], content_hashes: Sequence[str], side: int) -> str:

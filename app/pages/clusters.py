@@ -15,7 +15,7 @@ from app.components.common.current_view import show_current_view
 from app.components.common.metadata_line import Fact, show_facts
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
-from app.components.gallery.image_dialog import show_image_dialog
+from app.components.explore.image_dialog import show_image_dialog
 from app.components.gallery.tiles import show_paged_gallery
 from app.components.labelling.bulk_label import show_label_popover
 from app.figures.heatmaps import plot_confusion

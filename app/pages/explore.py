@@ -12,16 +12,23 @@ from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
 from app.components.explore import filter_bar
+from app.components.explore.image_dialog import show_image_dialog
 from app.components.explore.map_panel import show_map_panel
 from app.components.explore.selection_bar import show_selection_bar
-from app.components.gallery.image_dialog import show_image_dialog
 from app.components.gallery.image_grid import Tile
 from app.components.gallery.tiles import build_excluded_tiles, show_paged_gallery, show_paged_tiles
-from app.state.exploring import get_explore_state, get_picks_among, set_page
+from app.state.exploring import get_explore_state, get_picks_among, set_filters, set_page
+from app.state.location import sync_url_parameter
 from app.state.widgets import restore_widget_value
 from app.view_models.cluster_view import MOST_TYPICAL, OUTLIERS, ClusterView
 from app.view_models.colouring import Colouring, compute_colouring, list_colourings
-from app.view_models.image_filters import compute_mask, find_excluded_ids, limit_filters
+from app.view_models.image_filters import (
+    compute_mask,
+    decode_filters,
+    encode_filters,
+    find_excluded_ids,
+    limit_filters,
+)
 from app.view_models.image_selection import Mask
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import CrlcError
@@ -48,6 +55,9 @@ def render() -> None:
 def _show(view: ClusterView) -> None:
     st.html(_STYLE)
     state = get_explore_state()
+    encoded = encode_filters(state.filters)
+    if (in_url := sync_url_parameter("filters", encoded)) != encoded:
+        set_filters(decode_filters(in_url))
     state.filters = limit_filters(view, state.filters)
     method, by, order = _show_controls(view)
     if by == "agreement" or order in _NEEDS_QUALITY:
@@ -79,7 +89,7 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
     restore_widget_value("explore-method", "umap", methods)
     restore_widget_value("explore-by", "cluster", possible)
     restore_widget_value("explore-order", orders[0], orders)
-    selection = get_explore_state().selection
+    listing = filter_bar.get_listing(view)
     with st.container(horizontal=True, vertical_alignment="center", key="explore-controls", gap="small"):
         method = st.segmented_control(
             "Map",
@@ -112,7 +122,7 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
             args=("explore", 0),
             format_func=str.capitalize,
             width=170,
-            disabled=selection is not None and selection.is_ordered,
+            disabled=listing is not None and listing.is_ordered,
             help="Sets the order of the images. Typical images are in the dense middle of their cluster; outliers are "
             "far from all other images.",
         )
@@ -121,7 +131,7 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
 
 def _show_gallery(view: ClusterView, visible: Mask, order: str, colours: Colouring) -> NDArray[np.int64]:
     """Show the images that match the filters, or those of the selection; return their ids in order."""
-    choice = get_explore_state().selection
+    choice = filter_bar.get_listing(view)
     rows = np.flatnonzero(visible)
     if choice is not None:
         selected = view.find_rows(choice.ids)

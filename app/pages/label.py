@@ -13,7 +13,7 @@ from app.components.clusters.editing import show_undo
 from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_caption, show_error
-from app.components.gallery.image_dialog import show_image_dialog
+from app.components.explore.image_dialog import show_image_dialog
 from app.components.gallery.tiles import show_paged_gallery
 from app.components.labelling.bulk_label import list_names, show_bulk_label
 from app.components.labelling.improve import is_improving, show_improve

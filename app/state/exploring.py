@@ -44,6 +44,9 @@ class ExploreState:
     open_image: int | None = None
     """The image in the dialog."""
 
+    listed_ids: ImageIds = field(default_factory=lambda: np.empty(0, np.int64))
+    """Images of the gallery in their order, through which the dialog steps."""
+
     focus: int | None = None
     """The image marked with a ring on the map."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -61,6 +62,37 @@ class ImageFilters:
     def remove(self, name: str) -> ImageFilters:
         """Return a copy without one filter, given by the name of its field."""
         return replace(self, **{name: getattr(ImageFilters(), name)})
+
+
+def encode_filters(filters: ImageFilters) -> str | None:
+    """Return the active filters as text for a URL; `None` if there are none."""
+    active = {name: getattr(filters, name) for name in filters.active}
+    return json.dumps(active, separators=(",", ":"), ensure_ascii=False) if active else None
+
+
+def decode_filters(text: str | None) -> ImageFilters:
+    """Return the filters of `encode_filters`; a text that was changed by hand and is not valid means no filters."""
+    try:
+        given = json.loads(text or "{}")
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
+        }
+        filters = ImageFilters(**values)
+        low, high = filters.confidence
+    except (ValueError, TypeError, AttributeError):
+        return ImageFilters()
+    is_valid = (
+        isinstance(filters.text, str)
+        and isinstance(filters.clusters, tuple)
+        and all(type(number) is int for number in (*filters.clusters, low, high))
+        and isinstance(filters.labels, tuple)
+        and all(isinstance(name, str) for name in filters.labels)
+        and isinstance(filters.class_name, str | None)
+        and isinstance(filters.duplicates, bool)
+        and isinstance(filters.excluded, bool)
+        and 0 <= low <= high <= _FULL_RANGE[1]
+    )
+    return filters if is_valid else ImageFilters()
 
 
 class ActiveFilter(NamedTuple):

@@ -1,11 +1,11 @@
-"""Tests of finding missing originals."""
+"""Originals of a dataset: their paths, and missing ones."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from crlc.data.originals import find_missing_originals
+from crlc.data.originals import find_missing_originals, find_original
 from crlc.workspace import Workspace
 from tests.fixtures.images import save_images
 
@@ -29,3 +29,11 @@ def test_find_missing_originals_reports_an_error_only_if_all_are_missing(workspa
 def test_find_missing_originals_reports_none_for_built_in_datasets(workspace: Workspace):
     dataset, _ = workspace.import_dataset("digits")
     assert find_missing_originals(dataset) is None
+
+
+def test_find_original_returns_the_path_on_this_computer(workspace: Workspace, tmp_path: Path):
+    files = save_images(tmp_path / "set", 1)
+    dataset, _ = workspace.import_dataset(str(tmp_path / "set"))
+    assert find_original(dataset, "00000.png") == files[0]
+    digits, _ = workspace.import_dataset("digits")
+    assert find_original(digits, digits.sample_records(1)[0].path) is None  # not a file of its own

@@ -15,7 +15,7 @@ _SHOWN_SECONDS = 12
 _FADE_SECONDS = 0.4
 
 _STYLE = """<style>
-.stLayoutWrapper:has(> [class*="st-key-undo-toast"]) {{
+[data-testid="stLayoutWrapper"]:has(> [class*="st-key-undo-toast"]) {{
   position: fixed; z-index: 1000; left: 50%; bottom: 4.2rem; transform: translateX(-50%); width: max-content;
   max-width: min(40rem, 92vw);
 }}
@@ -23,20 +23,25 @@ _STYLE = """<style>
   padding: .4rem .8rem; border-radius: 8px; box-shadow: 0 3px 14px #0005; background: #1d2730; color: #fff;
   animation: crlc-toast {fade}s linear {shown}s forwards;
 }}
-[class*="st-key-undo-toast"] button {{ color: #9fd0f5; }}
+[class*="st-key-undo-toast"] button, [class*="st-key-undo-toast"] [role="alert"] {{ color: #9fd0f5; }}
 @keyframes crlc-toast {{ to {{ opacity: 0; visibility: hidden; }} }}
 </style>"""
 
 
-def show_undo_toast(view: ClusterView) -> None:
-    """Show the message about the last edit for a few seconds, whether it succeeded or failed."""
+def show_undo_toast(view: ClusterView, *, key: str = "page") -> None:
+    """Show the message about the last edit for a few seconds, whether it succeeded or failed.
+
+    Args:
+        view: the view whose images were edited.
+        key: part of the keys of its widgets: a page and its dialog may both show the message.
+    """
     state = get_explore_state()
     message = state.problem or state.saved
     if message is None or time.monotonic() - state.edited_at > _SHOWN_SECONDS:
         return
     st.html(_STYLE.format(fade=_FADE_SECONDS, shown=_SHOWN_SECONDS))
     # A new key for each message: the browser then starts the time again.
-    with st.container(horizontal=True, vertical_alignment="center", key=f"undo-toast-{state.edit_count}"):
+    with st.container(horizontal=True, vertical_alignment="center", key=f"undo-toast-{key}-{state.edit_count}"):
         if state.problem is not None:
             show_error(state.problem)
         else:
@@ -44,7 +49,7 @@ def show_undo_toast(view: ClusterView) -> None:
         if state.problem is None and state.edit_id is not None:
             st.button(
                 "Undo",
-                key="undo-last-edit",
+                key=f"undo-last-edit-{key}",
                 icon=":material/undo:",
                 type="tertiary",
                 on_click=undo_edit,

@@ -22,6 +22,12 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Ctrl + click", "select an image"),
         ("Shift + click", "select all images up to this one"),
     ),
+    "Open image": (
+        ("← →", "previous image, next image of the gallery"),
+        ("+ −", "zoom; drag to move"),  # noqa: RUF001
+        ("0", "show the whole image"),
+        ("1", "show the pixels of the original"),
+    ),
     "Map": (
         ("← → ↑ ↓", "move the map; the image in the middle is shown"),
         ("Enter", "open the image in the middle"),

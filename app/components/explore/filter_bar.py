@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.explore.filter_chips import show_filter_chips
-from app.state.exploring import get_explore_state, select_images, set_filters
+from app.state.exploring import SelectedImages, get_explore_state, select_images, set_filters
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.image_filters import (
@@ -49,11 +49,17 @@ def show_filter_bar(view: ClusterView, listed: int) -> None:
     count.html(f"<div role='status' style='text-align:right;opacity:.75;font-size:.9rem'>{escape(words)}</div>")
 
 
+def get_listing(view: ClusterView) -> SelectedImages | None:
+    """Return the images that the gallery lists instead of all; `None` once all of them were excluded."""
+    listing = get_explore_state().selection
+    return listing if listing is not None and len(view.find_rows(listing.ids)) else None
+
+
 def _list_chips(view: ClusterView) -> list[ActiveFilter]:
-    state = get_explore_state()
-    chips = describe_filters(view, state.filters)
-    if state.selection is not None:
-        text = f"{format_count(len(state.selection.ids), 'image')} {state.selection.title}"
+    chips = describe_filters(view, get_explore_state().filters)
+    listing = get_listing(view)
+    if listing is not None:
+        text = f"{format_count(len(view.find_rows(listing.ids)), 'image')} {listing.title}"
         chips.append(ActiveFilter(_SELECTION, text))
     return chips
 

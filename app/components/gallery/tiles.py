@@ -100,6 +100,7 @@ def show_paged_gallery(
         caption: returns the caption of an image by its row; by default that of the view.
         colour: returns the colour of the dot of an image by its row; by default that of its cluster.
     """
+    get_explore_state().listed_ids = view.ids[rows]
 
     def build(part: slice) -> list[Tile]:
         shown = rows[part]

@@ -7,12 +7,16 @@ from functools import lru_cache
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from app.urls import ORIGINAL
 from crlc.data.dataset import ImageDataset
 from crlc.data.thumbnails import make_thumbnail
 from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
 SIDES = range(16, 2049)
+ORIGINAL_SIDE = 16_384
+"""Longest side of an image at its original resolution; only a single larger image would exceed the memory of a page."""
+
 HEADERS = {
     "Cache-Control": "private, max-age=86400, immutable",  # the URLs contain the hash of the content
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -21,9 +25,11 @@ HEADERS = {
 
 
 def serve_image(request: Request) -> Response:
-    """Send one image of a dataset, with its longer side at most as requested."""
+    """Send one image of a dataset, with its longer side at most as requested, or at its original resolution."""
     side = request.query_params.get("side", "256")
-    if not side.isdecimal() or int(side) not in SIDES:
+    if side == ORIGINAL:
+        side = str(ORIGINAL_SIDE)
+    elif not side.isdecimal() or int(side) not in SIDES:
         return PlainTextResponse(f"side must be from {SIDES.start} to {SIDES.stop - 1}", 400)
     try:
         thumbnail = make_thumbnail(

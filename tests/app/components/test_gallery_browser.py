@@ -60,7 +60,7 @@ def open_and_close_image(page: Page, grid: Locator, index: int) -> None:
     name = tile.get_attribute("title").split(" ")[0]
     tile.click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_text(name, exact=True)).to_be_visible()
+    expect(dialog.locator(".title")).to_have_text(name)
     expect(dialog.locator(".tile img[src]")).to_have_count(12)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()

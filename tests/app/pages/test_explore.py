@@ -140,10 +140,10 @@ def test_explore_acts_on_the_selection_and_undoes_it(show, workspace: Workspace,
     assert "2 images to cluster 1" in get_text(at)
     moved = [0, 1, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2]
     assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == moved
-    press(at, "undo-last-edit")
+    press(at, "undo-last-edit-page")
     assert RunAnalysis.open(workspace, "tiny-run").clusters.tolist() == CLUSTERS
     assert "Undone" in get_text(at)
-    assert not [one for one in at.button if one.key == "undo-last-edit"]
+    assert not [one for one in at.button if one.key == "undo-last-edit-page"]
 
     select(at, 2, 9)
     assert at.selectbox(key="explore-target").value is None  # also not the last one

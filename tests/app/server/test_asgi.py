@@ -41,6 +41,7 @@ def test_image_route_serves_images_by_id(app: RunningApp, tmp_path: Path):
     assert (response.status, response.headers["content-type"]) == (200, "image/jpeg")
     assert response.headers["cross-origin-resource-policy"] == "same-origin"
     assert Image.open(io.BytesIO(response.read())).size == (100, 67)
+    assert Image.open(io.BytesIO(send_request(app, "/images/set/2?side=original").read())).size == (300, 200)
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def explore(page: Page, workspace: Workspace, paths: dict[int, str]) -> None:
     row = next(row for row, image in enumerate(analysis.ids.tolist()) if paths[image] == opened)
     similarity = analysis.z @ analysis.z[row]
     similarity[row] = -2
-    shown = [float(text.split()[1]) for text in dialog.locator("figcaption").all_inner_texts()]
+    shown = [float(text.split()[0]) for text in dialog.locator("figcaption").all_inner_texts()]
     np.testing.assert_allclose(shown, np.sort(similarity)[::-1][:12], atol=0.006)
     near = [similarity[list(paths.values()).index(name)] for name in list_file_names(page, "[role=dialog]")]
     np.testing.assert_allclose(near, shown, atol=0.006)

@@ -12,7 +12,9 @@ from app.view_models.image_filters import (
     NO_LABEL,
     ImageFilters,
     compute_mask,
+    decode_filters,
     describe_filters,
+    encode_filters,
     find_excluded_ids,
     limit_filters,
 )
@@ -74,3 +76,18 @@ def test_active_filters_are_described_and_removed(annotated: RunView):
 def test_values_that_a_view_no_longer_has_are_dropped(annotated: RunView):
     filters = ImageFilters(text="a", clusters=(1, 7), labels=("cat", "bird"), class_name="z", outcome="no such outcome")
     assert limit_filters(annotated, filters) == ImageFilters(text="a", clusters=(1,), labels=("cat",))
+
+
+def test_filters_survive_a_url():
+    filters = ImageFilters(text='a"&=ü', clusters=(1, 2), labels=(NO_LABEL, "cat"), confidence=(20, 80), excluded=True)
+    assert decode_filters(encode_filters(filters)) == filters
+    assert encode_filters(ImageFilters()) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "no JSON", "[]", '{"color":1}', '{"clusters":"12"}', '{"clusters":["a"]}', '{"confidence":[80,20]}',
+     '{"confidence":[1]}', '{"text":1}', '{"excluded":2}', '{"labels":[1]}', '{"class_name":3}'],
+)  # fmt: skip
+def test_a_url_that_is_not_valid_means_no_filters(text: str | None):
+    assert decode_filters(text) == ImageFilters()

@@ -20,6 +20,7 @@ class PointMap extends MovingMap {
     super();
     this.root = root;
     this.view = { x: 0, y: 0, scale: 100 };
+    this.showsAll = true;
     this.tool = "pan";
     this.pointers = new Map();
     this.hovered = -1;
@@ -143,6 +144,7 @@ class PointMap extends MovingMap {
     if (focus && focus.turn !== this.focusTurn) {
       this.focusTurn = focus.turn;
       if (focus.move) {
+        this.showsAll = false;
         this.view.x = coordinates[2 * focus.row];
         this.view.y = coordinates[2 * focus.row + 1];
         this.view.scale = Math.max(this.view.scale, this.computeFittingScale() * (this.data.compact ? 2 : 4));
@@ -218,15 +220,14 @@ class PointMap extends MovingMap {
       this.canvas.width = wide;
       this.canvas.height = high;
     }
-    if (again || !this.fitted) {
-      this.view = { x: 0, y: 0, scale: this.computeFittingScale() };
-      this.fitted = Boolean(this.coordinates);
-    }
-    this.draw();
+    if (again || this.showsAll) this.showAll();
+    else this.draw();
   }
 
+  /** Show the whole map, also when its size changes, until the user moves or zooms it. */
   showAll() {
     this.view = { x: 0, y: 0, scale: this.computeFittingScale() };
+    this.showsAll = true;
     this.draw();
   }
 
@@ -237,12 +238,14 @@ class PointMap extends MovingMap {
     const after = this.toMap(at);
     this.view.x += before[0] - after[0];
     this.view.y += before[1] - after[1];
+    this.showsAll = false;
     this.draw();
   }
 
   move(dx, dy) {
     this.view.x -= dx / this.view.scale;
     this.view.y += dy / this.view.scale;
+    this.showsAll = false;
     this.draw();
   }
 
