@@ -84,10 +84,13 @@ def _draw_losses(_: Experiment, results: Sequence[TrialResult]) -> Any:
     """Draw both losses and both InfoNCE bounds (Eq. 2-3) over the epochs, as means over the seeds."""
     figure, axes = create_panels(2, 2)
     for panel, (name, title) in zip(axes, _LOSS_PANELS.items(), strict=True):
-        for result in results:
+        varied = [result for result in results if result.trial.value is not None]
+        for number, result in enumerate(
+            varied
+        ):  # a trial has one colour in all panels, also where others have no curve
             curve = _average_curves(result, methodcaller("get", name))
-            if curve and result.trial.value is not None:
-                panel.plot(*zip(*curve, strict=True), label=result.trial.label, linewidth=1)
+            if curve:
+                panel.plot(*zip(*curve, strict=True), label=result.trial.label, linewidth=1, color=f"C{number}")
         panel.set_title(title)
         panel.set_xlabel("epoch")
     axes[0].legend(fontsize=6)

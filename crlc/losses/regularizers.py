@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -27,7 +28,10 @@ def mean_entropy(q: Tensor) -> Tensor:
     Returns:
         One entropy for each subhead in nats, (S,).
     """
-    return entr(q.mean(dim=1)).sum(dim=1)
+    # The derivative of -p log p is infinite at 0. Probabilities underflow to 0 if logits differ by more than 100, as
+    # they may before the penalty reduces them: the gradient would be NaN.
+    mean = q.mean(dim=1)
+    return entr(mean.clamp_min(torch.finfo(mean.dtype).tiny)).sum(dim=1)
 
 
 @full_precision

@@ -24,6 +24,13 @@ def test_logit_penalty_is_quadratic_in_the_excess():
     assert logits.grad[0, 1].tolist() == pytest.approx([0.01, -0.02, 0.0])
 
 
+def test_mean_entropy_has_a_finite_gradient_where_probabilities_underflow():
+    logits = torch.tensor([[[300.0, 0.0, -300.0]]], requires_grad=True)
+    mean_entropy(logits.softmax(dim=2)).sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
 def test_labelled_cross_entropy_is_per_subhead():
     logits = torch.log(torch.tensor([[[0.5, 0.5], [0.25, 0.75]], [[0.1, 0.9], [0.9, 0.1]]]))
     losses = labelled_cross_entropy(logits, torch.tensor([0, 1]))
