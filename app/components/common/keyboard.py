@@ -16,6 +16,17 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Z", "undo the last decision"),
         ("← →", "previous image, next image"),
     ),
+    "Clusters": (
+        ("Tab, Enter", "in a name: save it and go to the next name"),
+        ("Shift + Tab", "in a name: go to the other controls of the card"),
+        ("Esc", "in a name: restore the saved name"),
+    ),
+    "Everywhere": (
+        ("?", "show the keyboard shortcuts"),
+        ("Esc", "close the dialog"),
+        ("Tab", "go to the next control"),
+        ("R", "refresh the page"),
+    ),
     "Galleries": (
         ("← → ↑ ↓", "move between images"),
         ("Enter", "open the image"),
@@ -38,17 +49,6 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Alt + drag", "select images with a box"),
         ("Ctrl while drawing", "add to the selection"),
         ("Esc", "cancel the tool; press again to clear the selection"),
-    ),
-    "Clusters": (
-        ("Tab, Enter", "in a name: save it and go to the next name"),
-        ("Shift + Tab", "in a name: go to the other controls of the card"),
-        ("Esc", "in a name: restore the saved name"),
-    ),
-    "Everywhere": (
-        ("?", "show the keyboard shortcuts"),
-        ("Esc", "close the dialog"),
-        ("Tab", "go to the next control"),
-        ("R", "refresh the page"),
     ),
 }
 

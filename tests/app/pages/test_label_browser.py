@@ -277,6 +277,7 @@ def test_what_changed_labels_accepted_and_rejected_images(page: Page, app: Runni
     first, second = page.locator("[data-group='2-1']"), page.locator("[data-group='0-1']")
     expect(first.locator(".images img[src]")).to_have_count(2)
     expect(second.locator(".images img[src]")).to_have_count(1)
+    expect(second.locator(".more")).to_be_hidden()  # all images are shown
 
     # The least confident image comes first: 11 with 0.72, then 10 with 0.82.
     first.locator(".accept").nth(1).click()

@@ -1,6 +1,9 @@
 // Clusters as cards. Sends `opened` (a cluster), `image` (an id) and `work`: names and selections that the user changed.
 // Titles and names are safe text: they are only ever set as text content or value.
 
+const MIN_CARD_WIDTH = 250; // pixels
+const CARD_GAP = 12;
+
 /** The elements of one cluster; they stay when its texts change, so that the focus and a typed name stay. */
 class Card {
   constructor(deck, number) {
@@ -125,6 +128,15 @@ class Deck {
     this.selected = new Set();
     this.loader = new ImageLoader();
     this.root = element("div", "cards");
+    this.observer = new ResizeObserver(() => this.setColumns());
+    this.observer.observe(this.root);
+  }
+
+  /** Set as many columns as fit, then as few as the same number of rows needs: six cards are 3 + 3, not 5 + 1. */
+  setColumns() {
+    const fitting = Math.max(1, Math.floor((this.root.clientWidth + CARD_GAP) / (MIN_CARD_WIDTH + CARD_GAP)));
+    const rows = Math.ceil(this.data.cards.length / fitting);
+    this.root.style.setProperty("--columns", Math.max(1, Math.ceil(this.data.cards.length / Math.max(1, rows))));
   }
 
   getCard(number) {
@@ -152,6 +164,7 @@ class Deck {
     if (this.imagesUrl !== data.images) this.loadImages();
     for (const card of data.cards) this.cards.get(card.number).update(this.applyPendingName(card));
     this.markSelected();
+    this.setColumns();
   }
 
   /** Show a name that Python has not confirmed yet. */
@@ -203,6 +216,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.deck !== deck) return;
       deck.loader.stop();
+      deck.observer.disconnect();
       parentElement.deck = null;
     });
 }

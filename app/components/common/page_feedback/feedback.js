@@ -3,8 +3,8 @@
 // answered at once. Messages of pages that refresh themselves show no sign.
 
 const CAUSED_MS = 450; // a message this soon after a key or click was caused by it; components send after up to 150 ms
-const PATIENCE_MS = 60; // a quicker answer shows no sign
-const QUIET_MS = 250; // the page runs no more: the answer is complete
+const PATIENCE_MS = 100; // a quicker answer shows no sign
+const QUIET_MS = 150; // the page runs no more: the answer is complete
 const MAX_MS = 60000;
 const RING_OFFSET = 14;
 const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
@@ -12,7 +12,7 @@ const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditabl
 class Feedback {
   constructor() {
     this.actedAt = -Infinity;
-    this.place = { x: 0, y: 0 };
+    this.place = null;
     this.sign = document.createElement("div");
     this.sign.id = "crlc-busy";
     this.sign.setAttribute("aria-hidden", "true");
@@ -35,9 +35,8 @@ class Feedback {
     if (event.clientX || event.clientY) this.place = { x: event.clientX, y: event.clientY };
     else {
       const target = event.composedPath()[0];
-      if (!(target instanceof Element)) return;
-      const box = target.getBoundingClientRect();
-      this.place = { x: box.right - 2 * RING_OFFSET, y: box.top };
+      const box = target instanceof Element && target !== document.body && target.getBoundingClientRect();
+      this.place = box ? { x: box.right - 2 * RING_OFFSET, y: box.top } : null;
     }
   }
 
@@ -74,13 +73,16 @@ class Feedback {
       this.timer = null;
       this.sign.classList.remove("shown");
     } else if (!this.sign.classList.contains("shown") && (isRunning || !(this.answeredAt > this.sentAt))) {
-      const x = Math.min(this.place.x + RING_OFFSET, innerWidth - 24);
-      const y = Math.min(Math.max(0, this.place.y - RING_OFFSET), innerHeight - 24);
-      this.ring.style.transform = "none";
-      this.ring.style.left = `${x}px`;
-      this.ring.style.top = `${y}px`;
+      this.placeRing();
       this.sign.classList.add("shown");
     }
+  }
+
+  placeRing() {
+    this.ring.hidden = !this.place; // a key that no element received
+    if (!this.place) return;
+    this.ring.style.left = `${Math.min(this.place.x + RING_OFFSET, innerWidth - 24)}px`;
+    this.ring.style.top = `${Math.min(Math.max(0, this.place.y - RING_OFFSET), innerHeight - 24)}px`;
   }
 
   key(event) {
