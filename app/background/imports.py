@@ -13,6 +13,7 @@ from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.errors import CrlcError
 from crlc.progress import Progress
 from crlc.workspace import Workspace
+from crlc.workspace.recent_folders import add_recent_folder
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,9 @@ class ImportOutcome:
     dataset: str
     readable: int
     """Number of images that could be decoded."""
+
+    unreadable: int
+    """Number of files that could not be read."""
 
     seconds: float
 
@@ -65,7 +69,9 @@ def start_import(
                 raise CrlcError(
                     f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
                 ) from None
-        task.result = ImportOutcome(dataset.name, outcome.readable, outcome.seconds)
+        task.result = ImportOutcome(dataset.name, outcome.readable, sum(outcome.unreadable.values()), outcome.seconds)
+        if dataset.info.source_kind != "builtin":
+            add_recent_folder(workspace, dataset.info.location)
         if dataset.get_default_size() == PHOTOGRAPH_SIZE:
             start_preview(workspace, dataset)  # other images are first trained, or decoded at this size
 

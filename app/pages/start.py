@@ -4,54 +4,57 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any
 
 import streamlit as st
 
 from app.background.example import get_example_task
-from app.background.imports import ImportOutcome, find_locations_being_imported, list_imports, start_import
+from app.background.imports import ImportOutcome, find_locations_being_imported, list_imports
+from app.background.tasks import dismiss_task
+from app.components.common.action_button import show_action_button
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error
 from app.components.datasets.dataset_card import CardContext, show_dataset_card
-from app.navigation import go_to, link_to
+from app.components.datasets.import_form import show_import_form
+from app.navigation import go_to
 from app.state import training
-from app.state.notices import is_started_here, pop_import_notice, record_started_task, set_import_notice
+from app.state.importing import get_path
+from app.state.notices import is_started_here, is_watched, set_import_notice, watch_task
 from app.state.selection import request_selection
 from app.view_models.run_table import list_runs
 from app.view_models.training_form import TrainForm
 from crlc.data.dataset import DatasetInfo
-from crlc.data.options import MAX_SIZE, MIN_SIZE, ImportOptions
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.jobs.shared_queue import get_queue
-from crlc.paths import parse_typed_path
 from crlc.workspace import Workspace
 
 _CARDS_AT_FIRST = 5
 _DIGITS = "digits"
 _EXAMPLE_POLL_SECONDS = 0.5
-_CLASS_SOURCES = {"auto": "Detect automatically", "folders": "From folder names", "none": "Ignore"}
 
 
 def render() -> None:
     """Show the page."""
     workspace = Workspace()
-    show_heading("start")
-    _show_import_form(workspace)
+    is_sample_requested = show_action_button(
+        show_heading("start").container(horizontal=True, horizontal_alignment="right"),
+        "Try the sample data",
+        key="try-digits",
+        help="Trains on 1,797 small images of handwritten digits. It takes a minute or two.",
+    )
+    names = list_datasets(workspace)
+    show_import_form(workspace, is_first=not names)
+    if is_sample_requested:
+        _train_on_digits(workspace)
     with st.container():  # always created, so that the elements below keep their state
         _show_imports(workspace)
-        note = pop_import_notice()
-        if note is not None:
-            st.success(note)
-            link_to("train", "Train clusters")
     _show_example_progress(workspace)
-    names = list_datasets(workspace)
     if names:
         _show_datasets(workspace, names)
         show_caption(f"Workspace: {workspace.root}")
     elif not _is_example_installing(workspace) and not _is_importing(workspace):
-        st.info("No datasets yet. Enter the path of a folder above, or try the sample data.")
+        st.info("No datasets yet. Choose a folder or drop images above, or try the sample data.")
 
 
 def list_datasets(workspace: Workspace) -> list[str]:
@@ -82,61 +85,6 @@ def _is_imported(workspace: Workspace, name: str, locations: set[str]) -> bool:
 
 
 # ---- importing
-
-
-def _show_import_form(workspace: Workspace) -> None:
-    with st.form("import", border=False):
-        path_box, import_button, digits_button = st.columns([6, 1.2, 1.6], vertical_alignment="bottom")
-        path = path_box.text_input(
-            "Folder of images",
-            key="import-path",
-            placeholder="e.g. /home/me/photos",
-            help="Imports all images in the folder and its subfolders. Also accepts .zip, .npz or .csv. Your files are "
-            "only read, never moved or changed.",
-        )
-        is_import_submitted = import_button.form_submit_button(
-            "Import folder", type="primary", width="stretch", key="import-folder"
-        )
-        is_digits_submitted = digits_button.form_submit_button(
-            "Try the sample data",
-            width="stretch",
-            key="try-digits",
-            help="Trains on 1,797 small images of handwritten digits. It takes a minute or two.",
-        )
-        with st.expander("Import options", key="import-options"):
-            options = _show_import_options()
-    if is_digits_submitted:
-        _train_on_digits(workspace)
-    elif is_import_submitted and not parse_typed_path(path):
-        st.warning("Enter the path of a folder first.")
-    elif is_import_submitted:
-        try:
-            record_started_task(start_import(workspace, parse_typed_path(path), options=ImportOptions(**options)))
-        except CrlcError as error:
-            show_error(str(error))
-
-
-def _show_import_options() -> dict[str, Any]:
-    """Return the options that differ from the defaults; the widgets of the others are empty."""
-    size_box, limit_box, classes_box = st.columns(3)
-    return {
-        "size": size_box.number_input(
-            "Stored size (px)", MIN_SIZE, MAX_SIZE, value=None, step=1, placeholder="Automatic",
-            key="import-size",
-            help="Sets the side of the stored square images. By default it fits the images, up to 160 px.",
-        ),
-        "limit": limit_box.number_input(
-            "Image limit", 0, value=None, step=1, placeholder="All images", key="import-limit",
-            help="Imports a random sample of at most this many images. The same images are drawn each time.",
-        ),
-        "classes": classes_box.selectbox(
-            "Ground-truth classes", list(_CLASS_SOURCES), index=None, placeholder=_CLASS_SOURCES["auto"],
-            format_func=lambda source: _CLASS_SOURCES.get(source, source),
-            accept_new_options=True, key="import-classes",
-            help="Sets where the classes of the images come from; enter a path to use a CSV file with the columns path "
-            "and class. Classes are only used to measure accuracy, never to train.",
-        ),
-    }  # fmt: skip
 
 
 def _train_on_digits(workspace: Workspace) -> None:
@@ -176,18 +124,32 @@ def _is_digits(info: DatasetInfo) -> bool:
 
 
 def _show_imports(workspace: Workspace) -> None:
-    """Show the imports of this server: running ones with their progress, failed ones with the reason."""
+    """Show the imports of this server: running ones with their progress, failed ones with the reason.
+
+    If the user waits on this page for an import, the images are shown as soon as it ends.
+    """
     for key, task in list_imports(workspace).items():
         if not task.is_running and isinstance(task.result, ImportOutcome):
             if is_started_here(key):
                 show_task(key)  # removes it from the list
-                outcome = task.result
-                set_import_notice(f"Imported {format_count(outcome.readable, 'image')} from {outcome.dataset}.")
-                request_selection(outcome.dataset)
+                set_import_notice(_describe_outcome(task.result))
+                request_selection(task.result.dataset)
+                if is_watched(key):
+                    go_to("explore")
                 st.rerun()  # the sidebar was drawn before the dataset existed
+        elif task.is_cancelled and not task.is_running:
+            dismiss_task(key)
         else:
+            watch_task(key)
             with st.container(border=True):
                 show_task(key)
+
+
+def _describe_outcome(outcome: ImportOutcome) -> str:
+    text = f"Imported {format_count(outcome.readable, 'image')} from {outcome.dataset}."
+    if not outcome.unreadable:
+        return text
+    return f"{text} {format_count(outcome.unreadable, 'file')} could not be read; the Start page lists them."
 
 
 def _is_importing(workspace: Workspace) -> bool:
@@ -224,9 +186,12 @@ def _show_datasets(workspace: Workspace, names: list[str]) -> None:
         runs[line.dataset].append(line.id)
     is_idle = _is_idle(workspace)
 
+    newest = names[0]
+
     def show_cards(names: list[str]) -> None:
         for name in names:
-            show_dataset_card(workspace, name, CardContext(tuple(runs[name]), is_idle))
+            context = CardContext(tuple(runs[name]), is_idle, is_newest=name == newest and not get_path())
+            show_dataset_card(workspace, name, context)
 
     show_cards(names[:_CARDS_AT_FIRST])
     older = names[_CARDS_AT_FIRST:]

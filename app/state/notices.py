@@ -1,10 +1,10 @@
-"""Background tasks that this session started, and the notice of a finished import."""
+"""Background tasks that this session started or watches, and the notice of a finished import."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-_NOTICE, _STARTED = "start-imported", "start-imports"
+_NOTICE, _STARTED, _WATCHED = "start-imported", "start-imports", "start-watched"
 
 
 def record_started_task(key: str) -> None:
@@ -15,6 +15,21 @@ def record_started_task(key: str) -> None:
 def is_started_here(key: str) -> bool:
     """Return whether this session started a task."""
     return key in st.session_state.get(_STARTED, ())
+
+
+def watch_task(key: str) -> None:
+    """Record that the page shows the progress of a task; valid until the user opens another page."""
+    st.session_state[_WATCHED] = {*st.session_state.get(_WATCHED, ()), key}
+
+
+def is_watched(key: str) -> bool:
+    """Return whether the page has shown the progress of a task all the time."""
+    return key in st.session_state.get(_WATCHED, ())
+
+
+def forget_watched_tasks() -> None:
+    """Forget the watched tasks: the user has opened another page."""
+    st.session_state.pop(_WATCHED, None)
 
 
 def set_import_notice(text: str) -> None:

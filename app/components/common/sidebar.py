@@ -6,8 +6,9 @@ import streamlit as st
 
 from app.components.common.keyboard import show_keyboard_button
 from app.components.common.safe_text import show_caption, show_warning
-from app.navigation import link_to, show_page_links
+from app.navigation import get_page, link_to, show_page_links
 from app.state import selection
+from app.state.notices import forget_watched_tasks, pop_import_notice
 from app.view_models.job_titles import describe_job
 from app.view_models.run_table import list_runs
 from crlc.errors import CrlcError
@@ -29,6 +30,9 @@ def show_sidebar(page_title: str = "") -> None:
     lines = {line.id: line for line in list_runs(workspace)}
     names = workspace.list_dataset_names()
     chosen = selection.sync_selection(names, {line.id: line.dataset for line in lines.values()})
+    if page_title != get_page("start").title:
+        forget_watched_tasks()
+        _show_import_notice()
     missing = selection.get_missing_name()
     if missing is not None:
         shown = lines[chosen.run].unique_title if chosen.run in lines else chosen.dataset
@@ -55,6 +59,13 @@ def show_sidebar(page_title: str = "") -> None:
             )
         _show_training_activity(workspace, page_title)
         show_keyboard_button()
+
+
+def _show_import_notice() -> None:
+    """Show what an import has read, on the page that opens when it ends."""
+    notice = pop_import_notice()
+    if notice is not None:
+        st.toast(notice, icon=":material/check_circle:", duration="long")
 
 
 def _show_training_activity(workspace: Workspace, page_title: str) -> None:

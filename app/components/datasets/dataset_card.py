@@ -16,7 +16,7 @@ from app.components.common.safe_text import show_caption, show_error, show_text,
 from app.components.datasets.originals import show_missing_originals
 from app.components.map.first_map_estimate import show_first_map_estimate
 from app.navigation import go_to
-from app.state.notices import record_started_task
+from app.state.notices import record_started_task, watch_task
 from app.state.selection import request_selection
 from app.urls import build_duplicates_url, build_problems_url
 from app.view_models.view_cache import evict_dataset
@@ -48,6 +48,9 @@ class CardContext:
 
     may_measure: bool
     """True if no training or import is running, so that times can be measured."""
+
+    is_newest: bool = False
+    """True if it was imported last: the page's primary button is the one that opens it."""
 
 
 def show_dataset_card(workspace: Workspace, name: str, context: CardContext) -> None:
@@ -155,11 +158,11 @@ def _show_head(workspace: Workspace, dataset: ImageDataset, summary: DatasetSumm
         "Explore",
         key=f"explore-{dataset.name}",
         width="stretch",
-        type="primary" if is_example else "secondary",
+        type="primary" if context.is_newest else "secondary",
         disabled=not summary.readable,
         help="Opens the map and images of the newest run, or an untrained preview.",
     ):
-        request_selection(dataset.name, EXAMPLE_RUN if is_example and len(context.runs) == 1 else None)
+        request_selection(dataset.name, context.runs[-1] if context.runs else None)
         go_to("explore")
     if train.button(
         "Train",
@@ -168,7 +171,7 @@ def _show_head(workspace: Workspace, dataset: ImageDataset, summary: DatasetSumm
         disabled=not summary.complete,
         help="Opens the Train page with this dataset.",
     ):
-        request_selection(dataset.name)
+        request_selection(dataset.name, context.runs[-1] if context.runs else None)
         go_to("train")
     with remove:
         _show_removal(workspace, dataset.name, dataset)
@@ -201,7 +204,9 @@ def _show_state(workspace: Workspace, dataset: ImageDataset, summary: DatasetSum
             done, total = summary.readable, summary.readable + summary.pending
             show_warning(f"Import paused after {done:,} of {format_count(total, 'image')}. Progress is saved.")
         if button.button("Resume import", key=f"carry-on-{dataset.name}", width="stretch"):
-            record_started_task(start_import(workspace, dataset.info.location, dataset.name))
+            key = start_import(workspace, dataset.info.location, dataset.name)
+            record_started_task(key)
+            watch_task(key)
             st.rerun()
     are_missing = show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
     is_new = not context.runs and read_preview_stamp(dataset) is None

@@ -13,6 +13,7 @@ import streamlit as st
 
 from app.background.commands import get_command_runner
 from app.background.imports import list_imports, start_import
+from app.components.datasets import import_form
 from app.components.datasets.dataset_card import describe_summary
 from app.components.map.first_map_estimate import build_first_map_estimate_command
 from app.pages.start import list_datasets
@@ -21,6 +22,7 @@ from crlc.data.manifest import Manifest
 from crlc.files import writer_lock
 from crlc.formatting import format_duration
 from crlc.jobs.shared_queue import get_queue
+from crlc.progress import Progress
 from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from tests.fixtures.app_pages import alerts, page, run_ids, texts
@@ -203,7 +205,7 @@ def test_dataset_card_resumes_an_interrupted_import(empty: Workspace, photos: Pa
         task.wait()
     test.run()
     assert not test.exception
-    assert "3 images" in test.success[0].value
+    assert "3 images" in test.toast[0].value
     assert alerts(test) == ""
     assert empty.list_dataset_names() == [photos.name]
     assert list_imports(empty) == {}
@@ -246,7 +248,7 @@ def test_import_in_progress_has_no_dataset_card(empty: Workspace, monkeypatch: p
         assert not test.exception
         assert empty.list_dataset_names() == ["photos"]
         keys = {button.key for button in test.main.button}
-        assert keys == {"import-folder", "try-digits", f"cancel-{key}"}
+        assert keys == {"browse", "import-folder", "try-digits", f"cancel-{key}"}
         assert not test.info
     finally:
         may_finish.set()
@@ -255,3 +257,47 @@ def test_import_in_progress_has_no_dataset_card(empty: Workspace, monkeypatch: p
     assert not test.exception
     assert test.button(key="explore-photos")
     assert test.button(key="remove-photos")
+
+
+def test_import_of_very_many_files_asks_first(empty: Workspace, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(import_form, "MAX_FILES_WITHOUT_QUESTION", 2)
+    folder = empty.root.parent / "photos"
+    save_images(folder, 3)
+    test = page("start")
+    test.text_input(key="import-path").set_value(f"'{folder}' ").run()
+    assert "3 images in 1 folder" in texts(test)
+    test.button(key="import-folder").click().run()
+    assert "3 files" in texts(test)
+    assert list_imports(empty) == {}
+    test.button(key="import-cancel").click().run()
+    assert "import-confirm" not in {one.key for one in test.main.button}
+    test.button(key="import-folder").click().run()
+    test.button(key="import-confirm").click().run()
+    assert not test.exception
+    for task in list_imports(empty).values():
+        task.wait()
+    assert empty.open_dataset("photos").summarize().readable == 3
+
+
+def test_cancelled_import_leaves_nothing_on_the_page(empty: Workspace, monkeypatch: pytest.MonkeyPatch):
+    save_images(empty.root.parent / "photos", 3)
+    is_running, may_continue = threading.Event(), threading.Event()
+    decode = Importer._decode
+
+    def decode_when_allowed(importer: Importer, *arguments: Any) -> None:
+        is_running.set()
+        assert may_continue.wait(60)
+        importer.report(Progress("Decoding", 0, 3, 0.0))
+        decode(importer, *arguments)
+
+    monkeypatch.setattr(Importer, "_decode", decode_when_allowed)
+    key = start_import(empty, str(empty.root.parent / "photos"))
+    assert is_running.wait(60)
+    task = list_imports(empty)[key]
+    page("start").button(key=f"cancel-{key}").click().run()
+    may_continue.set()
+    task.wait()
+    test = page("start")
+    assert not test.exception
+    assert alerts(test) == ""
+    assert (empty.list_dataset_names(), list_imports(empty)) == ([], {})

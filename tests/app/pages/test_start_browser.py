@@ -11,11 +11,12 @@ from playwright.sync_api import Browser, Page, expect
 from crlc.data.dataset import DatasetInfo
 from crlc.data.options import ImportOptions
 from crlc.files import writer_lock
+from crlc.jobs.job_file import JobFile
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.app.conftest import RunningApp
 from tests.fixtures.broken_files import make_broken_folder
-from tests.fixtures.browser import POINTS, button, by_key, import_folder, open_page
+from tests.fixtures.browser import POINTS, button, by_key, import_folder, open_page, text_box
 from tests.fixtures.images import save_images
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -34,11 +35,13 @@ def test_sample_data_button_trains_the_digits(page: Page, app: RunningApp):
     expect(by_key(page, "dataset-digits").get_by_text("1,797 images · 16 px").first).to_be_visible()
     page.wait_for_function("[...document.images].filter(i => i.naturalWidth > 0).length >= 12")
     assert count_loaded_images(page) == 12
-    # A second training is queued after the first one.
+    # A second training is queued after the first one, whose curves stay.
     button(page, "try-digits").click()
-    expect(button(page, "live-cancel")).to_be_visible()
-    button(page, "live-cancel").click()
-    expect(button(page, "live-cancel")).to_be_hidden()
+    expect(button(page, "live-stop")).to_be_visible()
+    page.wait_for_function(f"{POINTS} > 1", timeout=60_000)
+    second = JobFile(app.workspace.root).read_jobs()[-1]
+    button(page, f"stop-{second.id}").click()
+    expect(button(page, f"stop-{second.id}")).to_be_hidden()
     RunStore(app.workspace).open("last").request_stop()
     expect(page.get_by_role("button", name="Start training")).to_be_visible()  # not "Add to queue"
 
@@ -58,7 +61,8 @@ def test_import_continues_after_the_page_is_closed(page: Page, app: RunningApp, 
 def test_import_of_broken_files_shows_images_and_problems(page: Page, app: RunningApp, tmp_path: Path):
     make_broken_folder(tmp_path / "pictures")
     (tmp_path / "link").symlink_to("pictures")
-    import_folder(page, tmp_path / "link")
+    app.workspace.import_dataset(str(tmp_path / "link"))
+    page.reload()
     expect(by_key(page, "problems-pictures")).to_be_visible()
     readable = app.workspace.open_dataset("pictures").summarize().readable
     expect(page.get_by_text(f"{readable} images · 32 px")).to_be_visible()
@@ -84,11 +88,43 @@ def test_start_page_shows_errors_next_to_their_cause(page: Page, app: RunningApp
     assert page.get_by_text("Traceback").count() == 0
 
 
-def test_import_from_the_page_decodes_many_images_in_workers(page: Page, app: RunningApp, tmp_path: Path):
-    save_images(tmp_path / "many", 300)
-    import_folder(page, tmp_path / "many")
-    expect(by_key(page, "dataset-many").get_by_text("300 images")).to_be_visible()
-    assert app.workspace.open_dataset("many").summarize().complete
+def test_folder_is_browsed_by_keyboard_counted_and_imported(page: Page, app: RunningApp, tmp_path: Path):
+    for folder in ("a", "photos", "photos/.hidden"):
+        save_images(tmp_path / "disk" / folder, 300 if folder == "photos" else 2)
+    (tmp_path / "disk" / "photos" / "notes.txt").write_text("no image")
+    # The browser starts at the folder of the user, as the server sees it: go up to the root, then down.
+    button(page, "browse").click()
+    dialog = page.get_by_role("dialog")
+    folders = dialog.get_by_role("listbox")
+    expect(folders).to_be_focused()
+    while dialog.get_by_role("navigation").get_by_role("button").count() > 1:
+        depth = dialog.get_by_role("navigation").get_by_role("button").count()
+        folders.press("Backspace")
+        expect(dialog.get_by_role("navigation").get_by_role("button")).to_have_count(depth - 1)
+    for name in (tmp_path / "disk" / "photos").parts[1:]:
+        folders.press_sequentially(name)
+        expect(folders.locator("[aria-selected=true]")).to_have_text(name)
+        folders.press("Enter")
+        expect(dialog.get_by_role("navigation").get_by_role("button").last).to_have_text(name)
+    expect(folders.get_by_role("option")).to_have_count(0)  # hidden folders are not listed
+    button(dialog, "browse-use").click()
+    expect(dialog).to_be_hidden()
+    expect(text_box(page, "import-path")).to_have_value(str(tmp_path / "disk" / "photos"))
+    expect(page.get_by_role("note").filter(has_text="300 images and 1 other file in 1 folder")).to_be_visible()
+    button(page, "import-folder").click()
+    expect(page.get_by_role("heading", name="Explore", exact=True, level=1)).to_be_visible()
+    expect(page.locator("img[src*='/images/photos/']").or_(page.locator(".map")).first).to_be_visible()
+    assert app.workspace.open_dataset("photos").summarize().readable == 300
+    # Uploaded files are stored in the workspace. The folder is offered again.
+    open_page(page, "Start")
+    expect(by_key(page, "recent-0")).to_contain_text("photos")
+    uploads = [str(file) for file in (tmp_path / "disk" / "a").iterdir()]
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(uploads)
+    button(page, "import-files").click()
+    expect(page.get_by_role("heading", name="Explore", exact=True, level=1)).to_be_visible()
+    (folder,) = (app.workspace.root / "uploads").iterdir()
+    assert {file.name for file in folder.iterdir()} == {Path(file).name for file in uploads}
+    assert app.workspace.open_dataset(folder.name).summarize().readable == 2
 
 
 def write_unfinished_dataset(workspace: Workspace, source: Path, name: str) -> Path:

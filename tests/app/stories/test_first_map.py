@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from crlc.services.exploration import read_exploration
 from tests.app.conftest import RunningApp
-from tests.fixtures.browser import import_folder, open_page
+from tests.fixtures.browser import import_and_explore
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -36,9 +36,7 @@ def save_photographs(folder: Path) -> None:
 
 def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: RunningApp, tmp_path: Path):
     save_photographs(tmp_path / "photos")
-    import_folder(page, tmp_path / "photos")
-    expect(page.get_by_text(f"{IMAGES} images · 160 px")).to_be_visible()
-    open_page(page, "Explore")
+    import_and_explore(page, tmp_path / "photos")
     # First the images in the order of their files, unless the map is faster; then a map of all images.
     first_images = page.get_by_test_id("stMain").locator("img")
     expect(first_images.or_(page.locator(".map")).first).to_be_visible()

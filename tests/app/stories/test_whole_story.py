@@ -31,7 +31,7 @@ from tests.fixtures.browser import (
     by_key,
     draw,
     fill,
-    import_folder,
+    import_and_explore,
     merge_two_clusters,
     name_cluster,
     open_page,
@@ -120,7 +120,8 @@ def list_file_names(page: Page, container: str) -> list[str]:
 def import_images(page: Page, folder: Path, names: list[str]) -> None:
     expect(text_box(page, "import-path")).to_be_visible()
     expect_no_exception(page)
-    import_folder(page, folder)
+    import_and_explore(page, folder)
+    open_page(page, "Start")
     expect(by_key(page, "dataset-shapes").get_by_text(f"{len(names)} images · 32 px")).to_be_visible()
     page.wait_for_function("[...document.images].filter(i => i.naturalWidth > 0).length >= 12")
     expect_no_exception(page)
