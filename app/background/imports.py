@@ -11,6 +11,7 @@ from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start
 from crlc.data.dataset import ImageDataset
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.errors import CrlcError
+from crlc.formatting import format_count
 from crlc.progress import Progress
 from crlc.workspace import Workspace
 from crlc.workspace.recent_folders import add_recent_folder
@@ -28,6 +29,14 @@ class ImportOutcome:
     """Number of files that could not be read."""
 
     seconds: float
+
+    @property
+    def text(self) -> str:
+        """Sentence about the import for the user."""
+        text = f"Imported {format_count(self.readable, 'image')} from {self.dataset}."
+        if not self.unreadable:
+            return text
+        return f"{text} {format_count(self.unreadable, 'file')} could not be read; the Start page lists them."
 
 
 @dataclass(frozen=True)

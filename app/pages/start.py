@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 
 import streamlit as st
 
 from app.background.example import get_example_task
-from app.background.imports import ImportOutcome, find_locations_being_imported, list_imports
-from app.background.tasks import dismiss_task
+from app.background.imports import ImportInProgress, ImportOutcome, find_locations_being_imported, list_imports
+from app.background.tasks import BackgroundTask, dismiss_task
 from app.components.common.action_button import show_action_button
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
@@ -126,30 +127,31 @@ def _is_digits(info: DatasetInfo) -> bool:
 def _show_imports(workspace: Workspace) -> None:
     """Show the imports of this server: running ones with their progress, failed ones with the reason.
 
-    If the user waits on this page for an import, the images are shown as soon as it ends.
+    If the user waits on this page for an import, Explore opens as soon as there are images to show.
     """
     for key, task in list_imports(workspace).items():
-        if not task.is_running and isinstance(task.result, ImportOutcome):
+        found, is_expected = task.result, is_started_here(key) and is_watched(key)
+        if not task.is_running and isinstance(found, ImportOutcome):
             if is_started_here(key):
                 show_task(key)  # removes it from the list
-                set_import_notice(_describe_outcome(task.result))
-                request_selection(task.result.dataset)
-                if is_watched(key):
+                set_import_notice(found.text)
+                request_selection(found.dataset)
+                if is_expected:
                     go_to("explore")
                 st.rerun()  # the sidebar was drawn before the dataset existed
         elif task.is_cancelled and not task.is_running:
             dismiss_task(key)
+        elif task.is_running and is_expected and isinstance(found, ImportInProgress):
+            request_selection(found.dataset)
+            go_to("explore")
         else:
             watch_task(key)
             with st.container(border=True):
-                show_task(key)
+                show_task(key, partial(_has_images, task) if is_started_here(key) else None)
 
 
-def _describe_outcome(outcome: ImportOutcome) -> str:
-    text = f"Imported {format_count(outcome.readable, 'image')} from {outcome.dataset}."
-    if not outcome.unreadable:
-        return text
-    return f"{text} {format_count(outcome.unreadable, 'file')} could not be read; the Start page lists them."
+def _has_images(task: BackgroundTask) -> bool:
+    return isinstance(task.result, ImportInProgress)
 
 
 def _is_importing(workspace: Workspace) -> bool:

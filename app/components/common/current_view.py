@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.background.imports import find_import
 from app.background.previews import build_preview_key, get_preview, read_preview_stamp, start_preview
+from app.background.tasks import get_task
 from app.components.common.heading import show_heading, show_view_line
 from app.components.common.image_strip import show_image_strip
 from app.components.common.metadata_line import Fact
@@ -93,8 +94,10 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
 
     During the first import, it grows with the images decoded so far.
     """
-    import_key, stamp = find_import(workspace, dataset.name), read_preview_stamp(dataset)
+    import_key = find_import(workspace, dataset.name)
     key = import_key or build_preview_key(workspace, dataset.name)
+    task, stamp = get_task(key), read_preview_stamp(dataset)
+    was_running = task is not None and task.is_running
     found = None if stamp is None else open_dataset_view(workspace, dataset)
     is_needed = found is None or found.is_growing
     if import_key is None and is_needed and get_preview(workspace, dataset.name) is None:
@@ -107,6 +110,8 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
 
     with st.container():  # it stays when the progress disappears, so that the map keeps its place, and its points move
         running = show_task(key, has_news)
+    if was_running and running is None and (import_key is not None or read_preview_stamp(dataset) != stamp):
+        st.rerun()  # the task has ended since this run has read the stored preview: there is a newer one, or a next task
     if found is not None:
         _show_summary(found, beside)
         return found

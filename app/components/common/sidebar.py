@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.background.imports import ImportOutcome, list_imports
+from app.background.tasks import dismiss_task
 from app.components.common.keyboard import show_keyboard_button
-from app.components.common.safe_text import show_caption, show_warning
+from app.components.common.safe_text import show_caption, show_error, show_warning
 from app.navigation import get_page, link_to, show_page_links
 from app.state import selection
-from app.state.notices import forget_watched_tasks, pop_import_notice
+from app.state.notices import forget_watched_tasks, is_started_here, pop_import_notice, set_import_notice
 from app.view_models.job_titles import describe_job
 from app.view_models.run_table import list_runs
 from crlc.errors import CrlcError
@@ -32,7 +34,10 @@ def show_sidebar(page_title: str = "") -> None:
     chosen = selection.sync_selection(names, {line.id: line.dataset for line in lines.values()})
     if page_title != get_page("start").title:
         forget_watched_tasks()
-        _show_import_notice()
+        _show_finished_imports(workspace)
+    notice = pop_import_notice()
+    if notice is not None:
+        st.toast(notice, icon=":material/check_circle:", duration="long")
     missing = selection.get_missing_name()
     if missing is not None:
         shown = lines[chosen.run].unique_title if chosen.run in lines else chosen.dataset
@@ -61,11 +66,16 @@ def show_sidebar(page_title: str = "") -> None:
         show_keyboard_button()
 
 
-def _show_import_notice() -> None:
-    """Show what an import has read, on the page that opens when it ends."""
-    notice = pop_import_notice()
-    if notice is not None:
-        st.toast(notice, icon=":material/check_circle:", duration="long")
+def _show_finished_imports(workspace: Workspace) -> None:
+    """Show how the imports ended that this session has started; the Start page shows those that failed until then."""
+    for key, task in list_imports(workspace).items():
+        if task.is_running or not is_started_here(key):
+            continue
+        if isinstance(task.result, ImportOutcome):
+            dismiss_task(key)
+            set_import_notice(task.result.text)
+        elif task.error is not None:
+            show_error(task.error)
 
 
 def _show_training_activity(workspace: Workspace, page_title: str) -> None:

@@ -205,7 +205,7 @@ def test_dataset_card_resumes_an_interrupted_import(empty: Workspace, photos: Pa
         task.wait()
     test.run()
     assert not test.exception
-    assert "3 images" in test.toast[0].value
+    assert "3 images · 32 px" in texts(test)
     assert alerts(test) == ""
     assert empty.list_dataset_names() == [photos.name]
     assert list_imports(empty) == {}

@@ -41,7 +41,7 @@ def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: R
     first_images = page.get_by_test_id("stMain").locator("img")
     expect(first_images.or_(page.locator(".map")).first).to_be_visible()
     expect(page.locator(".map").first).to_have_attribute("data-drawn", str(IMAGES), timeout=PREVIEW_TIMEOUT_MS)
-    expect(page.get_by_role("button", name="Cancel")).to_be_hidden()
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
     found = read_exploration(app.workspace.open_dataset("photos"))
     assert found is not None
     assert not found.is_partial
