@@ -111,7 +111,7 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
     with st.container():  # it stays when the progress disappears, so that the map keeps its place, and its points move
         running = show_task(key, has_news)
     if was_running and running is None and (import_key is not None or read_preview_stamp(dataset) != stamp):
-        st.rerun()  # the task has ended since this run has read the stored preview: there is a newer one, or a next task
+        st.rerun()  # it has ended since this run has read the preview: there is a newer one, or a next task
     if found is not None:
         _show_summary(found, beside)
         return found
