@@ -236,7 +236,7 @@ def _show_selection_tools(view: RunView, number: int) -> None:
         index=None,
         placeholder="Move to",
         format_func=view.format_cluster,
-        width=180,
+        width=150,
         key="move-target",
         label_visibility="collapsed",
         disabled=not others,

@@ -105,6 +105,24 @@ def test_clusters_page_compares_clusters_with_classes():
     assert "ACC 100.0%" in get_text(at.run())
 
 
+@pytest.mark.usefixtures("dataset")
+def test_dismissed_suggestion_is_gone_in_every_new_session():
+    def open_suggestions() -> tuple[AppTest, list[str]]:
+        at = page("clusters")
+        at.session_state["clusters-tab"] = "Suggestions"
+        at.run()
+        return at, [button.key for button in at.button if button.key.startswith("dismiss-")]
+
+    at, keys = open_suggestions()
+    assert len(keys) > 1
+    press(at, keys[0])
+    assert keys[0] not in [button.key for button in at.button]
+    at, left = open_suggestions()
+    assert left == keys[1:]
+    press(at, "restore-suggestions")
+    assert open_suggestions()[1] == keys
+
+
 def test_clusters_page_shows_the_error_of_an_edit_that_cannot_be_saved(dataset: ImageDataset):
     at = open_cluster(1)
     with AnnotationStore(dataset) as annotations:

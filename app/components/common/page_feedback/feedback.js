@@ -9,6 +9,13 @@ const MAX_MS = 60000;
 const RING_OFFSET = 14;
 const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
 
+/** Return whether a key only writes text, which the page does not answer. */
+function isTyping(event) {
+  const target = event.composedPath()[0];
+  const writes = event.type === "keydown" && !["Enter", "Tab", "Escape"].includes(event.key);
+  return writes && target instanceof Element && Boolean(target.closest(TYPED_IN) || target.isContentEditable);
+}
+
 class Feedback {
   constructor() {
     this.actedAt = -Infinity;
@@ -30,7 +37,7 @@ class Feedback {
 
   /** Remember when and where the user acted. */
   act(event) {
-    if (!event.isTrusted) return;
+    if (!event.isTrusted || isTyping(event)) return;
     this.actedAt = performance.now();
     if (event.clientX || event.clientY) this.place = { x: event.clientX, y: event.clientY };
     else {
@@ -87,9 +94,7 @@ class Feedback {
 
   key(event) {
     if (event.key !== "?" || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
-    const target = event.composedPath()[0];
-    if (target instanceof Element && (target.closest(TYPED_IN) || target.isContentEditable)) return;
-    if (document.querySelector('[role="dialog"]')) return;
+    if (isTyping(event) || document.querySelector('[role="dialog"]')) return;
     event.preventDefault();
     this.send("shortcuts", true);
   }
