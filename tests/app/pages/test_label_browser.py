@@ -16,6 +16,7 @@ from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.annotations.test_log import fill
 from tests.app.conftest import ARTIFACTS, RunningApp, end_app, start_app
+from tests.fixtures.accessibility import find_violations
 from tests.fixtures.annotations import read_labels
 from tests.fixtures.browser import CURRENT_IMAGE, IS_SAVED, button, by_key, text_box, wait_until_saved
 from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
@@ -305,5 +306,6 @@ def test_what_changed_labels_accepted_and_rejected_images(page: Page, app: Runni
     expect(first.locator(".image").first).to_have_class("image accepted")
     assert read_labels(labelled) == {11: "dog", 4: "cat", 10: "bird"}
     page.screenshot(path=ARTIFACTS / "what_changed.png", full_page=True)
+    assert find_violations(page) == []
     first.locator(".tile").nth(2).click()
     expect(page.get_by_role("dialog")).to_be_visible()

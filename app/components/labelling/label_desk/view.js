@@ -48,10 +48,10 @@ class View {
     this.root.tabIndex = -1;
     this.stage();
     this.help = element("section", "help");
-    this.nearTitle = element("h4", "", "Nearest images (similarity)");
+    this.nearTitle = element("h2", "", "Nearest images (similarity)");
     this.nearTitle.title = "Most similar images by their features, the nearest first";
     this.near = element("div", "thumbs");
-    this.typicalTitle = element("h4");
+    this.typicalTitle = element("h2");
     this.typical = element("div", "thumbs");
     this.help.append(this.nearTitle, this.near, this.typicalTitle, this.typical);
     this.nameSide();
@@ -96,7 +96,7 @@ class View {
 
   nameSide() {
     this.names = element("section", "names");
-    this.namesTitle = element("h4", "", "Names");
+    this.namesTitle = element("h2", "", "Names");
     this.list = element("ol", "list");
     this.box = element("input");
     this.box.type = "text";
