@@ -174,7 +174,7 @@ def test_semi_run_can_start_from_every_kind_of_parent(tmp_path: Path, parent: st
 def test_features_computed_before_a_stop_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("crlc.progress._REPORT_SECONDS", 0.0)
     images = replace(make_colour_images(96), feature_folder=tmp_path / "features")
-    listener = ProgressListener(on_preparation=lambda _: trainer.request_stop())
+    listener = ProgressListener(on_preparation=lambda progress: progress.done and trainer.request_stop())
     trainer = create_trainer(tmp_path / "run", FROZEN, images, listener)
     assert trainer.run() is RunState.STOPPED
     assert trainer.folder.read_status().state is RunState.STOPPED
