@@ -167,9 +167,10 @@ def _time_step(images: TrainingImages, stage: Stage, device: torch.device) -> Ti
     are timed on a few images, because their duration does not depend on the number of images.
     """
     settings = stage.settings.replace(pretrain_epochs=0, finetune_epochs=0, frozen=stage.freezes_backbone)
-    few = select_positions(
-        images, images.list_clusterable()[: max(settings.data.batch_size, 2 * settings.model.clusters)]
-    )
+    # A memory bank needs as many images again, as negatives.
+    batches = 2 if settings.pairing.implementation == "memory-bank" else 1
+    count = max(batches * settings.data.batch_size, 2 * settings.model.clusters)
+    few = select_positions(images, images.list_clusterable()[:count])
     trial_settings = settings.replace(epochs=_NEVER, evaluations=1, log_steps=_NEVER)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
         folder = RunFolder(Path(temporary, "trial"))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from crlc.training.images import TrainingImages
 from crlc.training.settings import TrainSettings
@@ -28,6 +31,19 @@ def test_run_timer_times_steps_once_so_that_longer_runs_take_longer():
     # 2 steps per epoch; an intermediate and a final evaluation cost 0.2 of an epoch each.
     assert long.high / short.high == pytest.approx(100.4 / 10.4)
     assert long.low / short.low == pytest.approx(100.4 / 10.4)
+
+
+@pytest.mark.parametrize("implementation", ["simclr", "memory-bank"])
+def test_run_timer_times_steps_with_a_whole_batch(implementation: str):
+    lengths: list[int] = []
+
+    def read(ids: NDArray[np.int64]) -> NDArray[np.uint8]:
+        lengths.append(len(ids))
+        return IMAGES.read(ids)
+
+    settings = SETTINGS.replace(implementation=implementation, augment="photo")
+    RunTimer(CPU).estimate(replace(IMAGES, read=read), settings)
+    assert set(lengths) == {32}
 
 
 def test_run_timer_narrows_the_range_by_an_earlier_run():
