@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache
 from typing import Any
 
 from crlc.cli.train import SETTINGS_WITH_OPTION
+from crlc.errors import UsageError
 from crlc.training.settings import TrainSettings, describe_settings
+
+_MIN_SWEEP_VALUES = 2
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,9 @@ class TrainForm:
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the preset, by name."""
 
+    group: str | None = None
+    """Name of the sweep that the run belongs to."""
+
     def to_arguments(self) -> list[str]:
         """Return the arguments of `crlc train`."""
         arguments = [self.dataset]
@@ -64,6 +71,7 @@ class TrainForm:
         for name, value in self.changes.items():
             text = _format_value(value)
             arguments += [f"--{name}", text] if name in SETTINGS_WITH_OPTION else ["--set", f"{name}={text}"]
+        arguments += ["--group", self.group] if self.group is not None else []
         return arguments
 
     def describe_changes(self, main_presets: Sequence[str]) -> list[str]:
@@ -76,6 +84,29 @@ class TrainForm:
     def to_command(self) -> str:
         """Return the equivalent terminal command."""
         return shlex.join(["crlc", "train", *self.to_arguments()])
+
+
+def build_sweep(form: TrainForm, setting: str, values: str, *, now: datetime) -> list[TrainForm]:
+    """Return a form for each value of a setting, in one group.
+
+    Args:
+        form: the form of all runs.
+        setting: name of the setting that differs.
+        values: its values, separated by commas.
+        now: time that makes the name of the group unique.
+
+    Raises:
+        UsageError: a value is not allowed for the setting, or there are fewer than two.
+    """
+    given = list(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    if len(given) < _MIN_SWEEP_VALUES:
+        raise UsageError(f"A sweep needs at least {_MIN_SWEEP_VALUES} values of {setting}, separated by commas.")
+    for value in given:
+        TrainSettings().with_overrides([f"{setting}={value}"])
+    group = f"{setting.replace('_', ' ')} · {form.dataset} · {now:%d %b %H:%M:%S}"
+    if setting == "clusters":
+        return [replace(form, clusters=int(value), group=group) for value in given]
+    return [replace(form, changes={**form.changes, setting: value}, group=group) for value in given]
 
 
 def parse_assignments(text: str) -> dict[str, str]:
@@ -95,8 +126,6 @@ def validate_changes(changes: Mapping[str, Any], base: TrainSettings | None) -> 
         changes: the changed values by name.
         base: the settings before the changes; `None` for the defaults.
     """
-    from crlc.errors import UsageError
-
     given = [f"{name}={_format_value(value)}" for name, value in changes.items()]
     try:
         (base or TrainSettings()).with_overrides(given)

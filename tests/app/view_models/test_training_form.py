@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from app.view_models.training_form import TrainForm, list_setting_fields, parse_assignments, validate_changes
+from datetime import datetime
+
+import pytest
+
+from app.view_models.training_form import (
+    TrainForm,
+    build_sweep,
+    list_setting_fields,
+    parse_assignments,
+    validate_changes,
+)
 from crlc.cli.main import build_parser
 from crlc.cli.train import SETTINGS_WITH_OPTION
+from crlc.errors import UsageError
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import SETTING_NAMES
 
@@ -57,3 +68,15 @@ def test_validate_changes_returns_the_error_of_a_setting():
     # A change that fits the default settings may not fit the settings of a preset.
     assert validate_changes({"implementation": "memory-bank"}, None) == ""
     assert "memory-bank" in validate_changes({"implementation": "memory-bank"}, FROZEN_HEADS)
+
+
+def test_build_sweep_returns_a_form_per_value_in_one_group():
+    form = TrainForm("set", 10, "quick", changes={"seed": 3})
+    forms = build_sweep(form, "feature_weight", "0.5, 1,,1, 2", now=datetime(2026, 1, 2, 3, 4, 5))
+    assert [one.changes for one in forms] == [{"seed": 3, "feature_weight": value} for value in ("0.5", "1", "2")]
+    (group,) = {one.group for one in forms}
+    assert forms[0].to_arguments()[-4:] == ["--set", "feature_weight=0.5", "--group", group]
+    assert [one.clusters for one in build_sweep(form, "clusters", "5,10", now=datetime(2026, 1, 2))] == [5, 10]
+    for values, fact in (("1", "at least 2"), ("1,x", "feature_weight"), ("1,-5", "feature_weight=-5")):
+        with pytest.raises(UsageError, match=fact):
+            build_sweep(form, "feature_weight", values, now=datetime(2026, 1, 2))
