@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,24 +23,24 @@ from app.state.notices import is_started_here, record_started_task
 from app.state.selection import get_selection
 from app.state.widgets import restore_widget_value
 from app.urls import build_labels_url
-from app.view_models.export_previews import LINK_TITLES, open_exporter, preview_dataset_labels, preview_export
+from app.view_models.export_previews import (
+    LINK_TITLES,
+    open_exporter,
+    open_provisional_exporter,
+    preview_dataset_labels,
+    preview_export,
+)
 from app.view_models.training_progress import describe_partial_result
-from crlc.analysis.maps.settings import MAP_METHODS
+from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.html_map import MAX_THUMBNAILS
-from crlc.export.tables import COLUMNS
+from crlc.export.tables import COLUMNS, OPTIONAL_COLUMNS
 from crlc.formatting import format_count
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import (
-    DEFAULT_PREVIEW_ROWS,
-    FORMATS,
-    Exporter,
-    ExportFormat,
-    ExportOptions,
-    ExportPreview,
-    resolve_destination,
-)
+from crlc.services.export import FORMATS, Exporter, ExportFormat, resolve_destination
+from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportOptions, ExportPreview
+from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
 from crlc.workspace import Workspace
 
 _CURRENT_MAP = "ready"
@@ -56,11 +56,11 @@ def render() -> None:
     show_heading("export")
     try:
         run = open_current_run(workspace)
-        if run is None:
+        exporter = _open_provisional(workspace) if run is None else open_exporter(workspace, run)
+        if exporter is None:
             _show_empty_state()
             _show_label_download(workspace)
             return
-        exporter = open_exporter(workspace, run)
         exporter.has_map()  # raises an error for a run without a result
     except NotFoundError as error:
         show_caption(str(error))
@@ -70,10 +70,13 @@ def render() -> None:
     except CrlcError as error:
         show_error(str(error))
         return
-    _warn_if_unfinished(run)
+    if run is None:
+        show_warning("These clusters are provisional: made with k-means on pretrained image features, not trained.")
+    else:
+        _warn_if_unfinished(run)
     formats, rest = st.columns([2, 5], gap="medium")
     with formats:
-        export_format = _show_formats()
+        export_format = _show_formats(FORMATS if run is not None else PROVISIONAL_FORMATS)
     with rest:
         try:
             options = _show_options(exporter, export_format)
@@ -81,7 +84,9 @@ def render() -> None:
                 _show_folder_form(exporter, export_format)
             else:
                 name = exporter.build_default_file_name(export_format)
-                show_download(build_export_url(run, export_format, options), name, key=f"download-{export_format.key}")
+                show_download(
+                    build_export_url(exporter, export_format, options), name, key=f"download-{export_format.key}"
+                )
                 with st.expander(
                     "Save on this computer instead",
                     key=f"save-here-{export_format.key}",
@@ -91,6 +96,15 @@ def render() -> None:
             _show_preview(exporter, export_format, options)
         except CrlcError as error:
             show_error(str(error))
+
+
+def _open_provisional(workspace: Workspace) -> Exporter | None:
+    """Return the exporter of the provisional clusters of the current dataset; `None` if it has none yet."""
+    dataset = open_current_dataset(workspace)
+    try:
+        return None if dataset is None else open_provisional_exporter(workspace, dataset)
+    except NotFoundError:
+        return None
 
 
 def _warn_if_unfinished(run: RunFolder) -> None:
@@ -128,50 +142,58 @@ def _show_label_download(workspace: Workspace) -> None:
 # ---- format and options
 
 
-def _show_formats() -> ExportFormat:
-    restore_widget_value("export-format", "csv", list(FORMATS))
+def _show_formats(formats: Mapping[str, ExportFormat]) -> ExportFormat:
+    restore_widget_value("export-format", "csv", list(formats))
     chosen = st.radio(
         "Format",
-        list(FORMATS),
+        list(formats),
         key="export-format",
-        format_func=lambda key: FORMATS[key].title,
-        captions=[entry.purpose for entry in FORMATS.values()],
+        format_func=lambda key: formats[key].title,
+        captions=[entry.purpose for entry in formats.values()],
     )
-    return FORMATS[chosen]
+    return formats[chosen]
 
 
 def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOptions:
     if not export_format.has_coordinates:
         return ExportOptions()
-    method, excluded = None, True
-    map_box, excluded_box = st.columns(2, vertical_alignment="bottom")
+    excluded, absolute_paths = True, False
+    map_box, excluded_box, paths_box = st.columns([2, 1.5, 1.5], vertical_alignment="bottom")
     with map_box:
-        maps = [_CURRENT_MAP, *MAP_METHODS]
-        restore_widget_value("export-map", _CURRENT_MAP, maps)
-        chosen = st.selectbox(
-            "Map",
-            maps,
-            key="export-map",
-            format_func=lambda name: MAP_METHODS.get(name, "Current map"),
-            help="Sets the map whose coordinates are in the columns map_x and map_y."
-            if export_format.is_table
-            else "Sets the map that the file shows.",
-        )
-        method = None if chosen == _CURRENT_MAP else chosen
+        method = None if isinstance(exporter, ProvisionalExporter) else _show_map_choice(exporter, export_format)
     if export_format.is_table:
-        with excluded_box:
-            excluded = not st.toggle(
-                "Omit excluded images",
-                key="export-without-excluded",
-                help="Leaves excluded images out of the table. By default they are marked in the column `excluded`.",
-            )
-    options = ExportOptions(method, excluded)
+        excluded = not excluded_box.toggle(
+            "Omit excluded images",
+            key="export-without-excluded",
+            help="Leaves excluded images out of the table. By default they are marked in the column `excluded`.",
+        )
+        absolute_paths = paths_box.toggle(
+            "Absolute paths",
+            key="export-absolute-paths",
+            help="Adds a column with the absolute paths of the originals on this computer.",
+        )
+    return ExportOptions(method, excluded, absolute_paths)
+
+
+def _show_map_choice(exporter: Exporter, export_format: ExportFormat) -> str | None:
+    """Show the choice of the map; return its method, or `None` for a stored map."""
+    maps = [_CURRENT_MAP, *MAP_METHODS]
+    restore_widget_value("export-map", _CURRENT_MAP, maps)
+    chosen = st.selectbox(
+        "Map",
+        maps,
+        key="export-map",
+        format_func=lambda name: MAP_METHODS.get(name, "Current map"),
+        help="Sets the map whose coordinates are in the columns map_x and map_y."
+        if export_format.is_table
+        else "Sets the map that the file shows.",
+    )
+    method = None if chosen == _CURRENT_MAP else chosen
+    if method is None and not exporter.has_map():
+        method = DEFAULT_MAP_METHOD
     if not exporter.has_map(method):
-        if method is None and export_format.is_table:
-            show_caption("This run has no map yet: coordinates will be empty.")
-        else:
-            show_caption("This map is computed first. It takes seconds to minutes.")
-    return options
+        show_caption(f"The {MAP_METHODS[method or DEFAULT_MAP_METHOD]} map is computed first: seconds to minutes.")
+    return method
 
 
 # ---- saving on this computer
@@ -261,7 +283,7 @@ def _has_export_task(exporter: Exporter, export_format: ExportFormat) -> bool:
 
 
 def _build_task_key(exporter: Exporter, export_format: ExportFormat) -> str:
-    return f"export-{exporter.run.path}-{export_format.key}"
+    return f"export-{exporter.folder}-{export_format.key}"
 
 
 # ---- preview
@@ -296,7 +318,8 @@ def _show_preview(exporter: Exporter, export_format: ExportFormat, options: Expo
 def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:
     unit = {"folders": "folder", "labels": "label"}.get(export_format.key, "row")
     total = format_count(found.count, unit)
-    shown = total if found.count <= len(found.rows) else f"First {len(found.rows):,} of {total}"
+    how = "First" if export_format.key == "labels" else "Sample of"
+    shown = total if found.count <= len(found.rows) else f"{how} {len(found.rows):,} of {total}"
     show_caption(" ".join([f"{shown}.", *found.remarks]))
     st.dataframe(
         [
@@ -312,7 +335,7 @@ def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:
 
 def _build_columns(export_format: ExportFormat) -> dict[str, Any]:
     """Return the help of each column; numbers are rounded on the page and exact in the file."""
-    helps = COLUMNS | (
+    helps = {**COLUMNS, **OPTIONAL_COLUMNS} | (
         {"images": "Number of images in the folder.", "name": "Name of the cluster."} if export_format.is_folder else {}
     )
     return {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
 from app.view_models.view_cache import open_annotations
 from crlc.annotations.state import AnnotationState
@@ -11,7 +10,9 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import FORMATS, Exporter, ExportFormat, ExportOptions, ExportPreview, preview_labels
+from crlc.services.export import FORMATS, Exporter, ExportFormat, preview_labels
+from crlc.services.export_types import ExportOptions, ExportPreview
+from crlc.services.provisional_export import ProvisionalExporter
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -26,6 +27,15 @@ def open_exporter(workspace: Workspace, run: RunFolder) -> Exporter:
         CrlcError: the dataset of the run no longer exists.
     """
     return Exporter(workspace, run, _get_annotations)
+
+
+def open_provisional_exporter(workspace: Workspace, dataset: ImageDataset) -> ProvisionalExporter:
+    """Return the exporter of the provisional clusters of a dataset.
+
+    Raises:
+        NotFoundError: it has none yet.
+    """
+    return ProvisionalExporter(workspace, dataset, _get_annotations)
 
 
 def open_run(workspace: Workspace, run_id: str) -> RunFolder:
@@ -52,12 +62,12 @@ def preview_export(exporter: Exporter, export_format: ExportFormat, options: Exp
     if export_format is FORMATS["labels"]:
         return preview_dataset_labels(exporter.dataset)
     state = (
-        read_result(exporter.run).metadata["folder"],
+        exporter.folder if isinstance(exporter, ProvisionalExporter) else read_result(exporter.run).metadata["folder"],
         exporter.annotations.last_row_id,
         exporter.dataset.version,
         exporter.has_map(options.map),
     )
-    return _preview(exporter.workspace.root, exporter.run.path, exporter.dataset, export_format.key, options, state)
+    return _preview(_CachedExporter(exporter), export_format.key, options, state)
 
 
 def preview_dataset_labels(dataset: ImageDataset) -> ExportPreview:
@@ -65,11 +75,24 @@ def preview_dataset_labels(dataset: ImageDataset) -> ExportPreview:
     return _preview_labels(dataset, _get_annotations(dataset).last_row_id)
 
 
+class _CachedExporter:
+    """An exporter as a key of a cache: equal to others of the same result."""
+
+    def __init__(self, exporter: Exporter) -> None:
+        self.exporter = exporter
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _CachedExporter) and self.exporter.folder == other.exporter.folder
+
+    def __hash__(self) -> int:
+        return hash(self.exporter.folder)
+
+
 @lru_cache(maxsize=32)
 def _preview(
-    root: Path, run: Path, _dataset: ImageDataset, key: str, options: ExportOptions, _state: tuple[object, ...]
+    cached: _CachedExporter, key: str, options: ExportOptions, _state: tuple[object, ...]
 ) -> ExportPreview | None:
-    return open_exporter(Workspace(root), RunFolder(run)).preview(FORMATS[key], options)
+    return cached.exporter.preview(FORMATS[key], options)
 
 
 @lru_cache(maxsize=32)

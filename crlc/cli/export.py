@@ -15,7 +15,8 @@ from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
-    from crlc.services.export import ExportFormat, ExportReport
+    from crlc.services.export import ExportFormat
+    from crlc.services.export_types import ExportReport
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,14 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--copy", action="store_true", help="with --links: copy the images instead of linking them")
     parser.add_argument("--relative", action="store_true", help="with --links: create relative links")
+    parser.add_argument(
+        "--provisional",
+        action="store_true",
+        help="export the provisional clusters of a dataset without runs; RUN is then the name of the dataset",
+    )
+    parser.add_argument(
+        "--absolute-paths", action="store_true", help="tables only: add a column with the absolute paths of the images"
+    )
     parser.add_argument("--without-excluded", action="store_true", help="tables only: leave out excluded images")
     parser.add_argument(
         "--map",
@@ -44,23 +53,40 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_export(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Write an export to a new file or folder; existing ones are never overwritten."""
-    from crlc.services.export import FORMATS, Exporter, ExportOptions, find_format
+    from crlc.export.rows import PROVISIONAL
+    from crlc.services.export import FORMATS, Exporter, find_format
+    from crlc.services.export_types import ExportOptions
+    from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
     from crlc.workspace.runs import RunStore
 
     export_format = (
         FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
     )
     _check_combination(options, export_format)
-    exporter = Exporter(workspace, RunStore(workspace).open(options.run))
+    if options.provisional and export_format.key not in PROVISIONAL_FORMATS:
+        raise UsageError("--model is not allowed with --provisional: nothing was trained.")
+    if options.provisional:
+        exporter: Exporter = ProvisionalExporter(workspace, workspace.open_dataset(options.run))
+    else:
+        exporter = Exporter(workspace, RunStore(workspace).open(options.run))
     links = "copy" if options.copy else "relative" if options.relative else "absolute"
     destination = options.out or options.model or options.links
     report = exporter.write(
         export_format,
         destination,
-        ExportOptions(options.map, excluded=not options.without_excluded, links=links),
+        ExportOptions(
+            options.map,
+            excluded=not options.without_excluded,
+            absolute_paths=options.absolute_paths,
+            links=links,
+        ),
         output.progress,
     )
-    content = {"run": exporter.run.id, "written": to_printable(str(destination)), **report.details}
+    content = {
+        "run": PROVISIONAL if options.provisional else exporter.run.id,
+        "written": to_printable(str(destination)),
+        **report.details,
+    }
     output.print_result(content, [report.text, *_list_hints(options, export_format, report)])
     return 0
 
@@ -76,6 +102,8 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
             raise UsageError(f"--{name} is not allowed without --links.")
     if options.without_excluded and not export_format.is_table:
         raise UsageError("--without-excluded is only for tables: other exports never contain excluded images.")
+    if options.absolute_paths and not export_format.is_table:
+        raise UsageError("--absolute-paths is only for tables.")
     if options.copy and options.relative:
         raise UsageError("--copy and --relative cannot be combined: copies are not links.")
     if options.map is not None and not export_format.has_coordinates:

@@ -22,6 +22,12 @@ from crlc.paths import decode_path, from_printable, to_printable, unescape_formu
 _MAX_COMPARED_PATHS = 20_000
 
 
+def get_original_folder(dataset: ImageDataset) -> str | None:
+    """Return the folder that the paths of images are relative to; `None` if the originals are not files."""
+    location = dataset.info.location
+    return {"folder": location, "csv": os.path.dirname(location)}.get(dataset.info.source_kind)
+
+
 class ImageLookup:
     """Lookup of the readable images of a dataset; use it as a context manager."""
 
@@ -35,9 +41,7 @@ class ImageLookup:
         self._name = dataset.name
         self._manifest = Manifest(dataset.folder)
         self._base = os.path.abspath(base or ".")
-        location = dataset.info.location
-        roots = {"folder": location, "csv": os.path.dirname(location)}
-        self._root = roots.get(dataset.info.source_kind)
+        self._root = get_original_folder(dataset)
 
     def __enter__(self) -> ImageLookup:
         """Use as a context that closes the manifest."""

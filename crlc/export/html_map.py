@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -128,7 +129,7 @@ def _build_part(
         "x": np.round(chunk.coordinates[rows, 0].astype(np.float64), 4).tolist(),
         "y": np.round(chunk.coordinates[rows, 1].astype(np.float64), 4).tolist(),
         "cluster": chunk.cluster[rows].tolist(),
-        "confidence": np.round(chunk.confidence[rows].astype(np.float64), 3).tolist(),
+        "confidence": [None if math.isnan(value) else round(value, 3) for value in chunk.confidence[rows].tolist()],
         "path": [to_printable(chunk.paths[row]) for row in chosen],
         "label": [chunk.labels[row] for row in chosen],
         "class": [chunk.classes[row] for row in chosen],

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import pyarrow
 
 MISSING = -1
+PROVISIONAL = "provisional"
+"""Value of `RunExport.run` for the clusters of a dataset without runs."""
+
 _CHUNK_ROWS = 16_384
 _PROBABILITIES_IN_MEMORY = 1 << 22
 
@@ -112,7 +115,9 @@ class RunExport:
     last_version: int
     """Manifest version at the time of the run. Images with later content have no cluster."""
 
-    q: NDArray[Any]
+    q: NDArray[Any] | None
+    """Cluster probabilities; `None` for provisional clusters, which have none."""
+
     predicted: NDArray[np.int32]
     """Cluster that the model predicted for each image of `clusters`."""
 
@@ -168,6 +173,51 @@ class RunExport:
             q=arrays["q"],
             predicted=clustering.clusters,
             rows=clustering.rows,
+            index_by_id=index_by_id,
+            labelled=annotations.to_label_set(),
+            annotations=annotations,
+            coordinates=coordinates,
+        )
+
+    @classmethod
+    def from_provisional_clusters(
+        cls,
+        dataset: ImageDataset,
+        annotations: AnnotationState,
+        ids: NDArray[np.int64],
+        clusters: NDArray[np.int64],
+        coordinates: FloatArray,
+    ) -> RunExport:
+        """Combine provisional clusters, of a dataset without runs, with annotations. They have no confidence.
+
+        Args:
+            dataset: the dataset.
+            annotations: current labels and exclusions of the dataset.
+            ids: ids of the clustered images, (N,).
+            clusters: their clusters, (N,).
+            coordinates: their map coordinates, (N, 2).
+        """
+        numbers, count = clusters.astype(np.int32), int(clusters.max(initial=0)) + 1
+        index_by_id = np.full(int(ids.max(initial=0)) + 1, MISSING, np.int64)
+        index_by_id[ids] = np.arange(len(ids))
+        return cls(
+            run=PROVISIONAL,
+            dataset=dataset,
+            names={},
+            clusters=EditedClustering(
+                numbers=tuple(range(count)),
+                names={},
+                ids=ids,
+                clusters=numbers,
+                confidence=np.full(len(ids), np.nan, np.float32),
+                is_moved=np.zeros(len(ids), np.bool_),
+                merged={},
+                first_new=count,
+            ),
+            last_version=dataset.version,
+            q=None,
+            predicted=numbers,
+            rows=np.arange(len(ids)),
             index_by_id=index_by_id,
             labelled=annotations.to_label_set(),
             annotations=annotations,
@@ -236,7 +286,9 @@ class RunExport:
     def _second_best(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Second best cluster of each image of `clusters` and its probability; `q` on disk is read sequentially."""
         count = len(self.rows)
-        second, probability = np.empty(count, np.int32), np.empty(count, np.float32)
+        second, probability = np.full(count, MISSING, np.int32), np.full(count, np.nan, np.float32)
+        if self.q is None:
+            return second, probability
         step = max(1, _PROBABILITIES_IN_MEMORY // self.q.shape[1])
         for start in range(0, count, step):
             part = slice(start, start + step)

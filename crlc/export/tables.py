@@ -6,15 +6,17 @@ text that a spreadsheet would read as a formula. Cells without a value are empty
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.data.image_lookup import get_original_folder
 from crlc.errors import UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file
 from crlc.export.rows import MISSING, CodedTexts, RowChunk, RunExport
@@ -34,6 +36,8 @@ MODEL, PERSON, NOT_ASSIGNED = "model", "person", "not assigned"
 """Values of the column `source`."""
 
 
+ABSOLUTE_PATH = "absolute_path"
+
 COLUMNS = {
     "path": "Path of the image inside the imported folder.",
     "cluster": "Cluster number after manual edits; empty for images added or changed after the run.",
@@ -51,6 +55,9 @@ COLUMNS = {
     "image_id": "Id of the image in its dataset.",
 }
 """Columns of an exported table, each with a description."""
+
+OPTIONAL_COLUMNS = {ABSOLUTE_PATH: "Path of the original on this computer; empty for images inside an archive."}
+"""Columns that a table has on request, each with a description."""
 
 _ARROW_TYPES = {
     "cluster": "int32",
@@ -86,7 +93,12 @@ class TableReport:
 
 
 def write_table(
-    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, excluded: bool = True
+    export: RunExport,
+    file: Path,
+    report: ProgressCallback = no_progress,
+    *,
+    excluded: bool = True,
+    absolute_paths: bool = False,
 ) -> TableReport:
     """Write a new .csv or .parquet file in chunks. After an error, no file is left behind.
 
@@ -95,6 +107,7 @@ def write_table(
         file: path of the new file; its suffix determines the format.
         report: receives progress.
         excluded: include excluded images, which are marked in a column.
+        absolute_paths: add a column with the absolute paths of the originals.
 
     Raises:
         UsageError: the suffix is not known, or the file exists.
@@ -106,7 +119,7 @@ def write_table(
     require_new_file(file)
     result: list[TableReport] = []
     with explain_write_errors(file):
-        write = partial(writers[file.suffix.lower()], export, report, excluded)
+        write = partial(writers[file.suffix.lower()], export, report, _TableOptions(excluded, absolute_paths))
         write_new_file(file, lambda stream: result.append(write(stream)))
     return result[0]
 
@@ -114,26 +127,34 @@ def write_table(
 # ---- writing
 
 
-def _write_csv(export: RunExport, report: ProgressCallback, excluded: bool, stream: IO[bytes]) -> TableReport:
+class _TableOptions(NamedTuple):
+    excluded: bool
+    absolute_paths: bool
+
+
+def _write_csv(export: RunExport, report: ProgressCallback, options: _TableOptions, stream: IO[bytes]) -> TableReport:
     from pyarrow import csv
 
-    stream.write((",".join(COLUMNS) + "\n").encode())
-    options = csv.WriteOptions(include_header=False, batch_size=4096)
-    with csv.CSVWriter(stream, _build_schema(), write_options=options) as writer:
-        return _write_batches(export, report, excluded, writer.write_batch, for_spreadsheets=True)
+    schema = _build_schema(absolute_paths=options.absolute_paths)
+    stream.write((",".join(schema.names) + "\n").encode())
+    write_options = csv.WriteOptions(include_header=False, batch_size=4096)
+    with csv.CSVWriter(stream, schema, write_options=write_options) as writer:
+        return _write_batches(export, report, options, writer.write_batch, for_spreadsheets=True)
 
 
-def _write_parquet(export: RunExport, report: ProgressCallback, excluded: bool, stream: IO[bytes]) -> TableReport:
+def _write_parquet(
+    export: RunExport, report: ProgressCallback, options: _TableOptions, stream: IO[bytes]
+) -> TableReport:
     from pyarrow import parquet
 
-    with parquet.ParquetWriter(stream, _build_schema()) as writer:
-        return _write_batches(export, report, excluded, writer.write_batch)
+    with parquet.ParquetWriter(stream, _build_schema(absolute_paths=options.absolute_paths)) as writer:
+        return _write_batches(export, report, options, writer.write_batch)
 
 
 def _write_batches(
     export: RunExport,
     report: ProgressCallback,
-    excluded: bool,
+    options: _TableOptions,
     write: Callable[[pyarrow.RecordBatch], None],
     *,
     for_spreadsheets: bool = False,
@@ -143,9 +164,11 @@ def _write_batches(
     stage = ProgressStage("Writing", export.count_images(), report)
     images = not_assigned = 0
     for chunk in export.iter_chunks():
-        is_included = np.ones(len(chunk.ids), np.bool_) if excluded else ~chunk.is_excluded
-        batch = build_record_batch(export, chunk, for_spreadsheets=for_spreadsheets)
-        write(batch if excluded else batch.filter(pa.array(is_included)))
+        is_included = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
+        batch = build_record_batch(
+            export, chunk, for_spreadsheets=for_spreadsheets, absolute_paths=options.absolute_paths
+        )
+        write(batch if options.excluded else batch.filter(pa.array(is_included)))
         images += int(is_included.sum())
         not_assigned += int((~chunk.is_assigned & is_included).sum())
         stage.advance(len(chunk.ids))
@@ -153,13 +176,16 @@ def _write_batches(
     return TableReport(images, not_assigned)
 
 
-def build_record_batch(export: RunExport, chunk: RowChunk, *, for_spreadsheets: bool = False) -> pyarrow.RecordBatch:
+def build_record_batch(
+    export: RunExport, chunk: RowChunk, *, for_spreadsheets: bool = False, absolute_paths: bool = False
+) -> pyarrow.RecordBatch:
     """Return a chunk as Arrow columns.
 
     Args:
         export: the rows of the run.
         chunk: one of its chunks.
         for_spreadsheets: escape text that a spreadsheet would read as a formula.
+        absolute_paths: add the column of absolute paths.
     """
     import pyarrow as pa
 
@@ -184,7 +210,17 @@ def build_record_batch(export: RunExport, chunk: RowChunk, *, for_spreadsheets: 
         "run": pa.repeat(export.run, len(chunk.ids)),
         "image_id": pa.array(chunk.ids),
     }
-    return pa.record_batch([columns[title] for title in COLUMNS], schema=_build_schema())
+    if absolute_paths:
+        columns[ABSOLUTE_PATH] = pa.array(_list_absolute_paths(export, chunk, change), pa.string())
+    schema = _build_schema(absolute_paths=absolute_paths)
+    return pa.record_batch([columns[title] for title in schema.names], schema=schema)
+
+
+def _list_absolute_paths(export: RunExport, chunk: RowChunk, change: Callable[[str], str]) -> list[str | None]:
+    folder = get_original_folder(export.dataset)
+    if folder is None:
+        return [None] * len(chunk.ids)
+    return [change(to_printable(os.path.join(folder, path))) for path in chunk.paths]
 
 
 def _to_nullable(values: NDArray[np.float32]) -> pyarrow.Array:
@@ -215,7 +251,9 @@ def _format_paths(chunk: RowChunk, *, for_spreadsheets: bool) -> pyarrow.Array:
     return changed.cast(pa.string())
 
 
-def _build_schema() -> pyarrow.Schema:
+def _build_schema(*, absolute_paths: bool) -> pyarrow.Schema:
     import pyarrow as pa
 
-    return pa.schema([(name, getattr(pa, _ARROW_TYPES.get(name, "string"))()) for name in COLUMNS])
+    path, *rest = COLUMNS
+    names = [path, *([ABSOLUTE_PATH] if absolute_paths else []), *rest]
+    return pa.schema([(name, getattr(pa, _ARROW_TYPES.get(name, "string"))()) for name in names])

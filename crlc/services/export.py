@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS, MapSettings
+from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MapSettings
 from crlc.annotations.label_csv import write_label_file
 from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.colours import load_or_assign_colours
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_paths
-from crlc.errors import NotFoundError, UsageError
+from crlc.errors import UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file, write_new_text
-from crlc.export.folders import LINK_KINDS, write_cluster_folders
+from crlc.export.folders import write_cluster_folders
 from crlc.export.html_map import write_html_map
 from crlc.export.rows import RunExport
 from crlc.export.tables import build_record_batch, write_table
@@ -30,68 +30,9 @@ from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_any_map, load_run_map
 from crlc.runs.results import read_result
+from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportOptions, ExportPreview, ExportReport
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
-
-DEFAULT_PREVIEW_ROWS = 12
-
-
-@dataclass(frozen=True)
-class ExportOptions:
-    """Options of an export. Each format ignores the options that it does not use."""
-
-    map: str | None = None
-    """Method of the map whose coordinates are exported; `None` for any map that is stored already."""
-
-    excluded: bool = True
-    """True if tables contain excluded images, marked in a column. Other formats never contain them."""
-
-    links: str = LINK_KINDS[0]
-    """Folders: absolute links, relative links, or copies."""
-
-    def __post_init__(self) -> None:
-        """Validate the values.
-
-        Raises:
-            NotFoundError: there is no such map method.
-            UsageError: there is no such kind of link.
-        """
-        if self.map is not None and self.map not in MAP_METHODS:
-            raise NotFoundError(f"map={self.map!r} is not known.", advice=f"Choose one of: {', '.join(MAP_METHODS)}.")
-        if self.links not in LINK_KINDS:
-            raise UsageError(f"links={self.links!r} is not allowed: it must be one of {', '.join(LINK_KINDS)}.")
-
-
-@dataclass(frozen=True)
-class ExportReport:
-    """Result of an export: its path, a summary, and the images that were left out."""
-
-    path: Path
-    summary: str
-    """One sentence for the user."""
-
-    left_out: dict[str, int] = field(default_factory=dict)
-    """Number of images or thumbnails that are missing from the export, by reason."""
-
-    details: dict[str, Any] = field(default_factory=dict)
-    """Counts for programs, as `export --json` prints them."""
-
-    @property
-    def text(self) -> str:
-        """The summary, followed by the number of images that were left out."""
-        reasons = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
-        return self.summary + (f" Left out: {', '.join(reasons)}." if reasons else "")
-
-
-@dataclass(frozen=True)
-class ExportPreview:
-    """First rows of an export."""
-
-    rows: list[dict[str, Any]]
-    count: int
-    """Number of all rows."""
-
-    remarks: tuple[str, ...] = ()
 
 
 class Exporter:
@@ -115,7 +56,12 @@ class Exporter:
         """
         self.workspace, self.run = workspace, run
         self.dataset: ImageDataset = RunStore(workspace).open_dataset_of(run.read_metadata(), require_unchanged=False)
-        self._read_annotations = read_annotations or _read_annotations
+        self._read_annotations = read_annotations or read_dataset_annotations
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the exported result, which identifies it."""
+        return self.run.path
 
     @cached_property
     def annotations(self) -> AnnotationState:
@@ -167,6 +113,10 @@ class Exporter:
         """Return the file name of a download: the run id, or for labels the dataset name, with the suffix."""
         return f"{self.dataset.name if export_format is FORMATS['labels'] else self.run.id}{export_format.suffix}"
 
+    def load_colours(self) -> Sequence[int]:
+        """Return the colour of each cluster."""
+        return load_or_assign_colours(self.workspace, self.run)
+
     def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
         """Combine the result of the run with the annotations and the coordinates of a map.
 
@@ -178,7 +128,8 @@ class Exporter:
         return RunExport.from_run(self.run, self.dataset, self.annotations, map_settings=settings, report=report)
 
 
-def _read_annotations(dataset: ImageDataset) -> AnnotationState:
+def read_dataset_annotations(dataset: ImageDataset) -> AnnotationState:
+    """Read the current annotations of a dataset."""
     with AnnotationStore(dataset) as store:
         return store.refresh()
 
@@ -271,7 +222,7 @@ def preview_labels(
 
 def _write_table(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
     rows = exporter.read_rows(options.map, report)
-    written = write_table(rows, file, report, excluded=options.excluded)
+    written = write_table(rows, file, report, excluded=options.excluded, absolute_paths=options.absolute_paths)
     return ExportReport(
         file,
         f"Wrote {format_count(written.images, 'image')} to {to_printable(str(file))}.",
@@ -282,7 +233,7 @@ def _write_table(exporter: Exporter, file: Path, options: ExportOptions, report:
 def _write_html(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
     method = options.map or (None if exporter.has_map() else DEFAULT_MAP_METHOD)
     rows = exporter.read_rows(method, report)
-    written = write_html_map(rows, file, report, colours=load_or_assign_colours(exporter.workspace, exporter.run))
+    written = write_html_map(rows, file, report, colours=exporter.load_colours())
     return ExportReport(
         file,
         f"Wrote a map of {format_count(written.images, 'image')} to {to_printable(str(file))}.",
@@ -330,17 +281,27 @@ def _write_labels(exporter: Exporter, file: Path, _: ExportOptions, __: Progress
 
 
 def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> ExportPreview:
+    """Return rows of all clusters, in the order of the file."""
     export = exporter.read_rows(options.map if options.map and exporter.has_map(options.map) else None)
     rows: list[dict[str, Any]] = []
+    quota = -(-limit // max(1, len(export.clusters.numbers)))
+    taken = np.zeros(export.clusters.first_new + 1, np.int64)  # the last is of images without a cluster
     count = excluded = unassigned = 0
     for chunk in export.iter_chunks():
         is_listed = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
-        if len(rows) < limit:
-            first = np.flatnonzero(is_listed)[: limit - len(rows)].tolist()
-            rows += build_record_batch(export, chunk).take(first).to_pylist()
+        first = [
+            np.flatnonzero(is_listed & (chunk.cluster == number))[: quota - taken[number]]
+            for number in np.unique(chunk.cluster)
+            if taken[number] < quota
+        ]
+        if chosen := np.sort(np.concatenate([*first, np.empty(0, np.int64)])).astype(np.int64).tolist():
+            taken += np.bincount(chunk.cluster[chosen] % len(taken), minlength=len(taken))
+            batch = build_record_batch(export, chunk, absolute_paths=options.absolute_paths)
+            rows += batch.take(chosen).to_pylist()
         count += int(is_listed.sum())
         excluded += int(chunk.is_excluded.sum())
         unassigned += int((~chunk.is_assigned).sum())
+    rows = [rows[at] for at in np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(int)]
     remarks = []
     if excluded:
         how = "marked in a column" if options.excluded else "left out"

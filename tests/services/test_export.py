@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.runs.folder import RunFolder
-from crlc.services.export import FORMATS, Exporter, ExportOptions, find_format, resolve_destination
+from crlc.services.export import FORMATS, Exporter, find_format, resolve_destination
+from crlc.services.export_types import ExportOptions
+from crlc.services.provisional_export import ProvisionalExporter
 from crlc.workspace import Workspace
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_exploration, write_tiny_run
 
 ALL = ExportOptions()
 
@@ -35,7 +38,7 @@ def exporter(workspace: Workspace, run: RunFolder) -> Exporter:
     return Exporter(workspace, run)
 
 
-def test_preview_of_a_table_is_its_first_rows(exporter: Exporter, tmp_path: Path):
+def test_preview_of_a_table_has_rows_of_all_clusters(exporter: Exporter, tmp_path: Path):
     csv = FORMATS["csv"]
     preview = exporter.preview(csv, ALL)
     report = exporter.write(csv, tmp_path / "all.csv", ALL)
@@ -45,7 +48,7 @@ def test_preview_of_a_table_is_its_first_rows(exporter: Exporter, tmp_path: Path
     assert [row["cluster"] for row in preview.rows] == [row.cluster for row in written] == CLUSTERS
     assert preview.rows[0]["label"] == "=cmd()"
     assert len(preview.remarks) == 1
-    assert [row["image_id"] for row in exporter.preview(csv, ExportOptions(excluded=False), 3).rows] == [1, 3, 4]
+    assert [row["image_id"] for row in exporter.preview(csv, ExportOptions(excluded=False), 3).rows] == [1, 5, 9]
 
 
 def test_write_table_can_leave_out_excluded_images(exporter: Exporter, tmp_path: Path):
@@ -116,3 +119,32 @@ def test_export_options_refuse_unknown_values():
         ExportOptions("other")
     with pytest.raises(UsageError, match="'hard'"):
         ExportOptions(links="hard")
+
+
+def test_provisional_clusters_are_exported_without_confidence(workspace: Workspace, tmp_path: Path):
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    with pytest.raises(NotFoundError, match="no provisional clusters"):
+        ProvisionalExporter(workspace, dataset)
+    write_exploration(dataset)
+    with AnnotationStore(dataset) as annotations:
+        annotations.label([2], "cats")
+    exporter = ProvisionalExporter(workspace, dataset)
+    exporter.write(FORMATS["csv"], tmp_path / "all.csv", ALL)
+    rows = list(read_assignments(tmp_path / "all.csv"))
+    assert [row.cluster for row in rows] == CLUSTERS
+    assert {(row.confidence, row.second_cluster, row.run) for row in rows} == {(None, None, "provisional")}
+    assert [row.label for row in rows[:2]] == [None, "cats"]
+    assert [(row.map_x, row.map_y) for row in rows] == [tuple(point) for point in COORDINATES.tolist()]
+    report = exporter.write(FORMATS["folders"], tmp_path / "sorted", ALL)
+    assert report.details["clusters"] == 3
+    exporter.write(FORMATS["html"], tmp_path / "map.html", ALL)
+    with pytest.raises(UsageError, match="tsne"):
+        exporter.write(FORMATS["csv"], tmp_path / "other.csv", ExportOptions("tsne"))
+
+
+def test_export_command_of_provisional_clusters(crlc, workspace: Workspace, tmp_path: Path):
+    write_exploration(import_tiny_dataset(workspace, tmp_path / "set"))
+    assert crlc("export", "set", "--provisional", "--absolute-paths", "--out", tmp_path / "all.parquet").code == 0
+    paths = pyarrow.parquet.read_table(tmp_path / "all.parquet")["absolute_path"].to_pylist()
+    assert paths[0] == str(tmp_path / "set" / "a" / "00000.png")
+    assert crlc("export", "set", "--provisional", "--model", tmp_path / "m.crlc").code == 2

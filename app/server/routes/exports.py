@@ -12,11 +12,12 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from app.view_models.export_previews import open_exporter, open_run
+from app.view_models.export_previews import open_exporter, open_provisional_exporter, open_run
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.destinations import make_safe_file_name
-from crlc.runs.folder import RunFolder
-from crlc.services.export import FORMATS, ExportFormat, ExportOptions
+from crlc.services.export import FORMATS, Exporter, ExportFormat
+from crlc.services.export_types import ExportOptions
+from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
 from crlc.workspace import Workspace
 
 _HEADERS = {
@@ -32,11 +33,17 @@ def build_attachment_header(name: str) -> str:
     return f"attachment; filename*=UTF-8''{quote(name, safe='')}"
 
 
-def build_export_url(run: RunFolder, export_format: ExportFormat, options: ExportOptions) -> str:
+def build_export_url(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> str:
     """Return the URL of an export."""
-    parameters = {"map": options.map or "", "excluded": "" if options.excluded else "no"}
+    parameters = {
+        "map": options.map or "",
+        "excluded": "" if options.excluded else "no",
+        "absolute": "yes" if options.absolute_paths else "",
+    }
     query = urlencode({name: value for name, value in parameters.items() if value})
-    return f"/exports/{quote(run.id, safe='')}/{export_format.key}" + (f"?{query}" if query else "")
+    is_provisional = isinstance(exporter, ProvisionalExporter)
+    name = f"provisional/{quote(exporter.dataset.name, safe='')}" if is_provisional else quote(exporter.run.id, safe="")
+    return f"/exports/{name}/{export_format.key}" + (f"?{query}" if query else "")
 
 
 def serve_export(request: Request) -> Response:
@@ -50,9 +57,13 @@ def serve_export(request: Request) -> Response:
         if export_format is None or export_format.is_folder:
             keys = ", ".join(entry.key for entry in FORMATS.values() if not entry.is_folder)
             raise NotFoundError(f"{request.path_params['format']!r} is not a file format. Choose one of: {keys}.")
-        exporter = open_exporter(workspace, open_run(workspace, request.path_params["run"]))
+        exporter = _open_exporter(workspace, request, export_format)
         parameters = request.query_params
-        options = ExportOptions(parameters.get("map") or None, excluded=parameters.get("excluded") != "no")
+        options = ExportOptions(
+            parameters.get("map") or None,
+            excluded=parameters.get("excluded") != "no",
+            absolute_paths=parameters.get("absolute") == "yes",
+        )
         name = make_safe_file_name(exporter.build_default_file_name(export_format))
         file = folder / name
         exporter.write(export_format, file, options)
@@ -66,6 +77,19 @@ def serve_export(request: Request) -> Response:
     return _TemporaryFileResponse(file, media_type=export_format.media_type, headers=headers)
 
 
+def _open_exporter(workspace: Workspace, request: Request, export_format: ExportFormat) -> Exporter:
+    """Return the exporter of the run or dataset in the URL.
+
+    Raises:
+        NotFoundError: it does not exist, or provisional clusters cannot have the format.
+    """
+    if "run" in request.path_params:
+        return open_exporter(workspace, open_run(workspace, request.path_params["run"]))
+    if export_format.key not in PROVISIONAL_FORMATS:
+        raise NotFoundError(f"Provisional clusters cannot be exported as {export_format.title}.")
+    return open_provisional_exporter(workspace, workspace.open_dataset(request.path_params["dataset"]))
+
+
 class _TemporaryFileResponse(FileResponse):
     """Response with a file that is deleted once it is sent or the client disconnects."""
 
@@ -76,4 +100,7 @@ class _TemporaryFileResponse(FileResponse):
             shutil.rmtree(Path(self.path).parent, ignore_errors=True)
 
 
-EXPORT_ROUTES = [Route("/exports/{run}/{format}", serve_export)]
+EXPORT_ROUTES = [
+    Route("/exports/provisional/{dataset}/{format}", serve_export),
+    Route("/exports/{run}/{format}", serve_export),
+]

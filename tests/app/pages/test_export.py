@@ -11,11 +11,12 @@ from streamlit.testing.v1 import AppTest
 from app.background.tasks import list_tasks
 from crlc.annotations.store import AnnotationStore
 from crlc.runs.results import get_maps_folder
+from crlc.services.export import FORMATS
 from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from crlc.workspace.runs import RunStore
 from tests.fixtures.app_pages import alerts, link_labels, page, texts
-from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_exploration, write_tiny_run
 
 
 @pytest.fixture
@@ -122,14 +123,27 @@ def test_export_page_saves_a_file_and_never_overwrites_it(tiny: Workspace, tmp_p
     assert f"{tmp_path}/tiny-run.csv" in alerts(press(test, "export-save-csv"))
 
 
-def test_export_page_reports_a_missing_map(tiny: Workspace):
+def test_export_page_announces_that_a_missing_map_is_computed(tiny: Workspace):
+    assert "UMAP map is computed first" not in texts(page("export"))
     for file in get_maps_folder(RunStore(tiny).open("tiny-run")).glob("*.npy"):
         file.unlink()
     test = page("export")
-    assert "no map yet" in texts(test)
-    test.selectbox(key="export-map").set_value("umap").run()
-    assert "no map yet" not in texts(test)
+    assert "UMAP map is computed first" in texts(test)
     assert test.dataframe[0].value["map_x"].isna().all()
+
+
+def test_export_page_exports_provisional_clusters(tiny: Workspace):
+    RunStore(tiny).delete(RunStore(tiny).open("tiny-run"))
+    assert "export-format" not in {radio.key for radio in page("export").radio}  # nothing was explored yet
+    write_exploration(tiny.open_dataset("set"))
+    test = page("export")
+    assert not test.exception
+    formats = [FORMATS[key].title for key in ("csv", "parquet", "folders", "html")]
+    assert test.radio(key="export-format").options == formats
+    assert set(test.dataframe[0].value["run"]) == {"provisional"}
+    assert test.dataframe[0].value["confidence"].isna().all()
+    test.toggle(key="export-absolute-paths").set_value(True).run()
+    assert test.dataframe[0].value["absolute_path"].str.endswith(".png").all()
 
 
 def test_export_page_shows_the_error_of_a_damaged_result(tiny: Workspace):

@@ -10,16 +10,24 @@ import pytest
 
 from app.server.routes.exports import build_attachment_header, build_export_url
 from app.urls import build_labels_url
-from app.view_models.export_previews import open_exporter, preview_export
+from app.view_models.export_previews import open_exporter, open_provisional_exporter, preview_export
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.runs.folder import RunFolder
-from crlc.services.export import FORMATS, ExportOptions
+from crlc.services.export import FORMATS
+from crlc.services.export_types import ExportOptions
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
 from tests.app.server.test_asgi import send_request
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, COORDINATES, import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import (
+    CLUSTERS,
+    CONFIDENCES,
+    COORDINATES,
+    import_tiny_dataset,
+    write_exploration,
+    write_tiny_run,
+)
 
 ALL = ExportOptions()
 
@@ -62,6 +70,7 @@ def test_build_attachment_header_escapes_any_name():
 def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: Path):
     run = write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
     annotate(app.workspace, run)
+    exporter = open_exporter(app.workspace, run)
     folders_before = set(Path(tempfile.gettempdir()).glob("crlc-export-*"))
     for key, name in (
         ("csv", "tiny-run.csv"),
@@ -69,7 +78,7 @@ def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: 
         ("html", "tiny-run-map.html"),
         ("labels", "set-labels.csv"),
     ):
-        response = send_request(app, build_export_url(run, FORMATS[key], ALL))
+        response = send_request(app, build_export_url(exporter, FORMATS[key], ALL))
         content = response.read()
         assert response.status == 200, content
         assert unquote(response.headers["content-disposition"]) == f"attachment; filename*=UTF-8''{name}"
@@ -90,10 +99,18 @@ def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: 
     assert "cats \\u003cb\\u003e" in page
     assert "cats <b>" not in page
 
-    fewer = send_request(app, build_export_url(run, FORMATS["csv"], ExportOptions("pca", excluded=False)))
+    fewer = send_request(app, build_export_url(exporter, FORMATS["csv"], ExportOptions("pca", excluded=False)))
     assert len(fewer.read().splitlines()) == 12  # with the header
+    write_exploration(exporter.dataset)
+    provisional = open_provisional_exporter(app.workspace, exporter.dataset)
+    url = build_export_url(provisional, FORMATS["csv"], ExportOptions(absolute_paths=True))
+    header, first, *_ = send_request(app, url).read().decode().splitlines()
+    assert header.startswith("path,absolute_path,cluster")
+    assert first.split(",")[1] == f'"{tmp_path / "set" / "a" / "00000.png"}"'
     for path, status in (
         ("/labels/other", 404),
+        ("/exports/provisional/set/model", 404),
+        ("/exports/provisional/other/csv", 404),
         ("/exports/other/csv", 404),
         ("/exports/tiny/csv", 404),  # a prefix is not enough
         ("/exports/..%2Ftiny-run/csv", 404),

@@ -1,0 +1,74 @@
+"""Options of an export, its report and its preview."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crlc.analysis.maps.settings import MAP_METHODS
+from crlc.errors import NotFoundError, UsageError
+from crlc.export.folders import LINK_KINDS
+
+DEFAULT_PREVIEW_ROWS = 12
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """Options of an export. Each format ignores the options that it does not use."""
+
+    map: str | None = None
+    """Method of the map whose coordinates are exported; `None` for any map that is stored already."""
+
+    excluded: bool = True
+    """True if tables contain excluded images, marked in a column. Other formats never contain them."""
+
+    absolute_paths: bool = False
+    """True if tables have a column with the absolute paths of the originals."""
+
+    links: str = LINK_KINDS[0]
+    """Folders: absolute links, relative links, or copies."""
+
+    def __post_init__(self) -> None:
+        """Validate the values.
+
+        Raises:
+            NotFoundError: there is no such map method.
+            UsageError: there is no such kind of link.
+        """
+        if self.map is not None and self.map not in MAP_METHODS:
+            raise NotFoundError(f"map={self.map!r} is not known.", advice=f"Choose one of: {', '.join(MAP_METHODS)}.")
+        if self.links not in LINK_KINDS:
+            raise UsageError(f"links={self.links!r} is not allowed: it must be one of {', '.join(LINK_KINDS)}.")
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """Result of an export: its path, a summary, and the images that were left out."""
+
+    path: Path
+    summary: str
+    """One sentence for the user."""
+
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Number of images or thumbnails that are missing from the export, by reason."""
+
+    details: dict[str, Any] = field(default_factory=dict)
+    """Counts for programs, as `export --json` prints them."""
+
+    @property
+    def text(self) -> str:
+        """The summary, followed by the number of images that were left out."""
+        reasons = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
+        return self.summary + (f" Left out: {', '.join(reasons)}." if reasons else "")
+
+
+@dataclass(frozen=True)
+class ExportPreview:
+    """First rows of an export."""
+
+    rows: list[dict[str, Any]]
+    count: int
+    """Number of all rows."""
+
+    remarks: tuple[str, ...] = ()
