@@ -146,6 +146,11 @@ def pick_in_gallery(page: Page) -> None:
     expect(tiles).to_have_count(12)
     expect(by_key(page, "selection-bar").get_by_text("2 selected")).to_be_visible()
     assert (frame.bounding_box(), tiles.nth(5).bounding_box()) == before
+    with page.expect_download() as download:
+        button(page, "export-images").click()
+    table = Path(download.value.path()).read_text(encoding="utf-8-sig").splitlines()
+    titles = [tile.get_attribute("title").split(" ")[0] for tile in page.locator(".picked .tile").all()]
+    assert sorted(line.split(",")[0] for line in table[1:]) == sorted(titles)
     button(page, "move-selection").click()
     labels = [name for name in by_key(page, "move-images").locator("button").all_inner_texts() if name]
     assert labels == ["Move images"]  # no button is cut off
@@ -195,6 +200,25 @@ def open_image_dialog(page: Page) -> None:
     expect(page.locator(".ring.place").first).to_be_visible()
 
 
+def fill_the_window(page: Page) -> None:
+    # Map and gallery end just above the selection bar; the legend is never below the fold.
+    for width, height in ((1280, 720), (1440, 900), (1920, 1080), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            f"document.querySelector('.st-key-selection-bar').getBoundingClientRect().bottom > {height - 20}"
+        )
+        frame, legend, gallery = (
+            page.locator(which).first.bounding_box() for which in (".map", ".legend", ".st-key-scroll-explore")
+        )
+        bar = by_key(page, "selection-bar").bounding_box()
+        assert bar["y"] + bar["height"] <= height
+        for box in (frame, gallery):
+            assert bar["y"] - 12 <= box["y"] + box["height"] <= bar["y"]
+        assert legend["y"] + legend["height"] <= frame["y"] + frame["height"]
+        assert frame["height"] > 0.68 * height
+        assert page.get_by_test_id("stMain").evaluate("main => main.scrollHeight - main.clientHeight") <= 1
+
+
 def test_explore_map_selects_images_and_opens_them(page: Page, app: RunningApp, tmp_path: Path):
     write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
     external: list[str] = []
@@ -207,6 +231,7 @@ def test_explore_map_selects_images_and_opens_them(page: Page, app: RunningApp, 
     frame = page.locator(".map").first
     expect(frame).to_have_attribute("data-drawn", "12")
     expect(page.locator(".tile")).to_have_count(12)
+    fill_the_window(page)
     select_on_map(page)
     move_and_zoom(page)
     use_legend(page)

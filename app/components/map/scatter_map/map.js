@@ -220,6 +220,7 @@ class PointMap extends MovingMap {
       this.canvas.width = wide;
       this.canvas.height = high;
     }
+    if (!again && this.showsAll && this.motion) this.motion.view = null; // points go on moving, in the new size
     if (again || this.showsAll) this.showAll();
     else this.draw();
   }
