@@ -16,11 +16,11 @@ _FADE_SECONDS = 0.4
 
 _STYLE = """<style>
 [data-testid="stLayoutWrapper"]:has(> [class*="st-key-undo-toast"]) {{
-  position: fixed; z-index: 1000; left: 50%; bottom: 4.2rem; transform: translateX(-50%); width: max-content;
-  max-width: min(40rem, 92vw);
+  position: fixed; z-index: 1000; right: 1.5rem; bottom: .5rem; width: max-content; max-width: min(40rem, 92vw);
+  pointer-events: none;
 }}
 [class*="st-key-undo-toast"] {{
-  padding: .4rem .8rem; border-radius: 8px; box-shadow: 0 3px 14px #0005; background: #1d2730; color: #fff;
+  pointer-events: auto; padding: .35rem .8rem; border-radius: 8px; box-shadow: 0 3px 14px #0005; background: #1d2730; color: #fff;
   animation: crlc-toast {fade}s linear {shown}s forwards;
 }}
 [class*="st-key-undo-toast"] button, [class*="st-key-undo-toast"] [role="alert"] {{ color: #9fd0f5; }}

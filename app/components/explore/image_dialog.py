@@ -204,17 +204,18 @@ def _show_edits(view: ClusterView, row: int) -> None:
         accept_new_options=True,
         key=label_key,
         format_func=to_printable,
-        on_change=lambda: _set_label(view, image_id, get_widget_value(label_key)),
+        on_change=lambda: _set_label(view, image_id, label, get_widget_value(label_key)),
         label_visibility="collapsed",
     )
     if isinstance(view, RunView):
-        set_widget_value(cluster_key, int(view.clusters[row]))
+        cluster = int(view.clusters[row])
+        set_widget_value(cluster_key, cluster)
         st.selectbox(
             "Cluster",
             view.cluster_numbers,
             key=cluster_key,
             format_func=lambda number: f"In {view.format_cluster(number)}",
-            on_change=lambda: move_images(view, [image_id], get_widget_value(cluster_key)),
+            on_change=lambda: _move(view, image_id, cluster, get_widget_value(cluster_key)),
             help="Moves the image to another cluster.",
             label_visibility="collapsed",
         )
@@ -229,13 +230,25 @@ def _show_edits(view: ClusterView, row: int) -> None:
     )
 
 
-def _set_label(view: ClusterView, image_id: int, name: str | None) -> None:
+def _set_label(view: ClusterView, image_id: int, shown: str | None, name: str | None) -> None:
+    """Label an image, or remove its label; `shown` is the label before.
+
+    After the dialog has closed, the browser may send the values of its widgets once more: these change nothing.
+    """
+    if name == shown:
+        return
     annotations = open_annotations(view.dataset)
 
     def do() -> HistoryEntry | None:
         return annotations.label([image_id], name) if name else annotations.unlabel([image_id])
 
     apply_edit(do)
+
+
+def _move(view: RunView, image_id: int, shown: int, cluster: int | None) -> None:
+    """Move an image to another cluster than the one shown before."""
+    if cluster is not None and cluster != shown:
+        move_images(view, [image_id], cluster)
 
 
 def _exclude(view: ClusterView, image_id: int) -> None:
