@@ -99,6 +99,16 @@ def get_explore_state(kind: str = "", name: str = "") -> ExploreState:
     return state
 
 
+def _get_state_behind_dialog() -> ExploreState:
+    """Return the state for an action outside the dialog, which must be closed then.
+
+    Streamlit drops the message that the dialog was closed if the next action follows at once.
+    """
+    state = get_explore_state()
+    state.open_image = None
+    return state
+
+
 def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False, are_picked: bool = False) -> None:
     """List images in the gallery; an empty array lists all images again.
 
@@ -108,7 +118,7 @@ def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False, are_pi
         is_ordered: True to show the images in the order of the ids.
         are_picked: True to select the images for the next action, too.
     """
-    state = get_explore_state()
+    state = _get_state_behind_dialog()
     state.selection = SelectedImages(ids, title, is_ordered) if len(ids) else None
     state.gallery_pages.clear()
     state.picked_ids = ids.tolist() if are_picked else []
@@ -126,7 +136,7 @@ def set_filters(filters: ImageFilters, *, are_from_form: bool = False) -> None:
         filters: the new filters.
         are_from_form: True if the widgets of the form show them already.
     """
-    state = get_explore_state()
+    state = _get_state_behind_dialog()
     state.filters = filters
     state.filter_form += not are_from_form
     state.gallery_pages.clear()
@@ -161,7 +171,7 @@ def open_cluster(cluster: int | None) -> None:
 
 def pick_images(ids: Sequence[int]) -> None:
     """Set the images that the next action applies to."""
-    get_explore_state().picked_ids = list(ids)
+    _get_state_behind_dialog().picked_ids = list(ids)
 
 
 def get_picks_among(ids: ImageIds) -> list[int]:
@@ -189,7 +199,14 @@ def record_edit(entry_id: int | None) -> None:
 
 def set_page(name: str, to: int) -> None:
     """Open a page of a gallery."""
-    get_explore_state().gallery_pages[name] = to
+    _get_state_behind_dialog().gallery_pages[name] = to
+
+
+def set_hidden_values(by: str, values: list[int]) -> None:
+    """Set the values of a colouring that are hidden in the legend."""
+    state = _get_state_behind_dialog()
+    state.hidden_values[by] = values
+    state.gallery_pages.clear()
 
 
 def request_rerun() -> None:

@@ -12,7 +12,7 @@ from app.background.tasks import get_task, start_task
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption
 from app.components.map.scatter_map import Focus, Highlight, MapEvents, show_scatter_map
-from app.state.exploring import clear_selection, get_explore_state, open_image, select_images
+from app.state.exploring import clear_selection, get_explore_state, open_image, select_images, set_hidden_values
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import Colouring
 from app.view_models.image_selection import Mask, select_inside_polygon
@@ -65,7 +65,7 @@ def _show_map(
         region=partial(select_region, view, method, visible),
         value=partial(select_value, view, by[1], visible),
         clicked=open_image,
-        hidden=partial(_set_hidden, by[0]),
+        hidden=partial(set_hidden_values, by[0]),
         cleared=clear_selection,
     )
     marked = Highlight(None if shown.all() else shown, chosen, state.hidden_values.get(by[0], []), focus)
@@ -134,8 +134,3 @@ def _select(ids: NDArray[np.int64], title: str, more: bool) -> None:
     if more and picked:
         ids, title = np.union1d(np.array(picked, np.int64), ids), "selected"
     select_images(ids, title, are_picked=True)
-
-
-def _set_hidden(by: str, values: list[int]) -> None:
-    get_explore_state().hidden_values[by] = values
-    get_explore_state().gallery_pages.clear()
