@@ -20,7 +20,8 @@ _STYLE = """<style>
   pointer-events: none;
 }}
 [class*="st-key-undo-toast"] {{
-  pointer-events: auto; padding: .35rem .8rem; border-radius: 8px; box-shadow: 0 3px 14px #0005; background: #1d2730; color: #fff;
+  pointer-events: auto; padding: .35rem .8rem; border-radius: 8px; box-shadow: 0 3px 14px #0005;
+  background: #1d2730; color: #fff;
   animation: crlc-toast {fade}s linear {shown}s forwards;
 }}
 [class*="st-key-undo-toast"] button, [class*="st-key-undo-toast"] [role="alert"] {{ color: #9fd0f5; }}
