@@ -74,9 +74,15 @@ def _find_dismissal(dismissed: list[Dismissal], clusters: tuple[int, ...], sizes
 
 
 def _describe_merge(view: RunView, one: MergeSuggestion) -> SuggestedEdit:
+    small, other = (one.first, one.second) if one.first_size <= one.second_size else (one.second, one.first)
+    near = view.compute_quality().pairs.links[small].astype(np.float64)
+    fractions = near / max(1.0, near.sum())  # of the nearest images of the smaller cluster, by their cluster
+    # Seen from the smaller cluster: of a large one, few images are near a small one, however similar the two are.
+    expected = (fractions[small] + fractions[other]) * max(one.first_size, one.second_size)
     reason = (
-        f"Of the images nearest to theirs, {one.crossing:.0%} are in the other cluster. "
-        f"If the two were one group, it would be about {min(1.0, one.crossing / one.mixing):.0%}."
+        f"Of the images nearest to those of {view.format_cluster(small)}, {fractions[other]:.0%} are in "
+        f"{view.format_cluster(other)}. If the two were one group, it would be about "
+        f"{expected / (one.first_size + one.second_size):.0%}."
     )
     names = {view.cluster_names.get(number) for number in (one.first, one.second)}
     if len(names) == 1 and None not in names:

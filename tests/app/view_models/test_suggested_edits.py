@@ -51,6 +51,17 @@ def test_suggestions_have_reasons_and_images_of_both_sides(view: RunView):
     assert (view.ids[split.sides[1]] - 1 >= 70).all()
 
 
+def test_reason_of_a_merge_is_that_of_the_smaller_cluster(view: RunView, workspace: Workspace):
+    with AnnotationStore(view.dataset) as annotations:  # of the 20 images of cluster 1, only one stays
+        ClusterEditor(annotations, view.analysis.clustering).move(range(4, 41, 2), 0)
+    uneven = open_run_view(workspace, view.analysis.run)
+    (merge,) = [one for one in list_suggestions(uneven, 6)[0] if one.clusters == (0, 1)]
+    assert merge.sizes == (39, 1)
+    # All images near the single one are in cluster 0, as they would be in one group: 39 of 40.
+    assert "those of cluster 1, 100% are in cluster 0" in merge.reason
+    assert "about 98%" in merge.reason
+
+
 def test_suggestion_of_clusters_with_the_same_name_says_so(view: RunView, workspace: Workspace):
     with AnnotationStore(view.dataset) as annotations:
         editor = ClusterEditor(annotations, view.analysis.clustering)
