@@ -158,7 +158,7 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
     if not export_format.has_coordinates:
         return ExportOptions()
     excluded, absolute_paths = True, False
-    map_box, excluded_box, paths_box = st.columns([2, 1.5, 1.5], vertical_alignment="bottom")
+    map_box, excluded_box, paths_box = st.columns([1.7, 2, 1.6], vertical_alignment="bottom")
     with map_box:
         method = None if isinstance(exporter, ProvisionalExporter) else _show_map_choice(exporter, export_format)
     if export_format.is_table:

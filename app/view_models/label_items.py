@@ -12,7 +12,6 @@ from app.view_models.cluster_view import MOST_TYPICAL, ClusterView
 from crlc.annotations.state import AnnotationState
 from crlc.data.image_lookup import read_records
 from crlc.data.manifest import ImageRecord
-from crlc.data.thumbnails import is_tiny
 from crlc.paths import to_printable
 
 NEAREST_COUNT, TYPICAL_COUNT = 6, 6
@@ -70,7 +69,6 @@ class LabelItems:
             "id": record.id,
             "large": build_image_url(view.dataset.name, record.id, record.hash or "", _LARGE_PIXELS),
             "src": self._build_tile_url(record),
-            "small": is_tiny(record),
             "title": to_printable(record.path),
             "cluster": cluster,
             "confidence": confidence,

@@ -14,11 +14,8 @@ from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
 
 _JPEG_QUALITY = 85
-MAX_TINY_SIDE = 64
-"""Longest side of a tiny image in pixels.
-
-Its thumbnail is a PNG, which is lossless and small at this size, and it is enlarged without smoothing.
-"""
+_MAX_PNG_SIDE = 64
+"""Longest side of a thumbnail that is a PNG, which is lossless and small at this size."""
 
 
 class Thumbnail(NamedTuple):
@@ -26,11 +23,6 @@ class Thumbnail(NamedTuple):
 
     content: bytes
     media_type: str
-
-
-def is_tiny(record: ImageRecord) -> bool:
-    """Return whether an image is so small that it should be enlarged without smoothing."""
-    return record.width is not None and record.height is not None and max(record.width, record.height) <= MAX_TINY_SIDE
 
 
 def make_thumbnail(dataset: ImageDataset, image_id: int, side: int) -> Thumbnail:
@@ -61,7 +53,7 @@ def make_record_thumbnail(dataset: ImageDataset, record: ImageRecord, side: int)
         image = Image.fromarray(dataset.read_pixels(record.id))
         image.thumbnail((side, side))
     stream = io.BytesIO()
-    if max(image.size) <= MAX_TINY_SIDE:
+    if max(image.size) <= _MAX_PNG_SIDE:
         image.save(stream, "PNG")
         return Thumbnail(stream.getvalue(), "image/png")
     image.save(stream, "JPEG", quality=_JPEG_QUALITY)

@@ -26,7 +26,6 @@ function thumbnail(tile, caption) {
   const image = element("img");
   image.alt = "";
   image.title = tile.title;
-  image.onload = () => image.classList.toggle("pixels", Math.max(image.naturalWidth, image.naturalHeight) < 72);
   image.src = tile.src;
   figure.append(image);
   if (caption) {
@@ -199,12 +198,12 @@ class View {
       put(this.reason, "");
       return;
     }
-    const low = element("img", item.small ? "low pixels" : "low");
+    const low = element("img", "low");
     low.alt = "";
     low.src = item.src;
     const large = this.fetch(item);
     large.alt = item.title;
-    large.className = item.small ? "large pixels" : "large";
+    large.className = "large";
     this.frame.replaceChildren(low, large, this.mark);
     put(this.title, item.title);
     this.title.title = item.title;
