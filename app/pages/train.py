@@ -21,7 +21,7 @@ from app.components.training.estimate import (
     show_cluster_count,
     show_estimate,
 )
-from app.components.training.live_run import show_live_run
+from app.components.training.live_run import has_finished_run, show_live_run
 from app.state import training
 from app.state.selection import get_selection
 from app.view_models.training_form import (
@@ -55,6 +55,7 @@ _SHOWN_SETTINGS = (
     ("entropy_weight", "feature_weight", "smoothing", "temperature"),
     ("subheads", "neighbours", "image_size", "schedule"),
 )
+_SETTING_COLUMNS = 2
 _ADVANCED_WIDGETS = {"train-paper": None, "train-method": "auto", "train-device": "auto", "train-others": ""}
 """Keys and defaults of the advanced widgets that are not settings."""
 
@@ -77,14 +78,13 @@ def render() -> None:
     except CrlcError as error:
         show_error(str(error))
         return
-    if is_busy:  # the active run comes first
+    results, form = st.columns([5, 2.6], gap="medium")  # fixed places: nothing moves when a training starts or ends
+    with results:
         show_live_run(queue, chosen.run)
-        st.subheader("New run", anchor=False)
-    with st.container(border=True):
+    with form, st.container(border=True):
+        st.markdown("**New run**")
         show_missing_originals(workspace, dataset, _WITHOUT_ORIGINALS)
         _show_form(workspace, queue, dataset, summary, is_busy=is_busy)
-    if not is_busy:
-        show_live_run(queue, chosen.run)
 
 
 @st.cache_data(show_spinner=False, max_entries=16)
@@ -98,8 +98,7 @@ def _show_form(
     workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, is_busy: bool
 ) -> None:
     """Show the form, the time estimate, and the start button."""
-    count_box, suggest_box, preset_box, start_box = st.columns([1.3, 1.2, 2.6, 1.5], vertical_alignment="bottom")
-    clusters = count_box.number_input(
+    clusters = st.number_input(
         "Clusters",
         min_value=2,
         max_value=100_000,
@@ -110,15 +109,16 @@ def _show_form(
         + ("The default is the number of ground-truth classes." if summary.classes else
            "The button “Suggest number” estimates it from the images."),
     )  # fmt: skip
-    suggest_box.button(
+    st.button(
         "Suggest number", on_click=training.request_count, args=(dataset.name,), key="suggest-count", width="stretch",
         help="Suggests the number of clusters beyond which one more adds little. Takes seconds to a minute.",
     )  # fmt: skip
-    preset = preset_box.segmented_control(
+    show_cluster_count(workspace, dataset)
+    preset = st.segmented_control(
         "Preset", PRESETS, default=PRESETS[0], key="train-preset", help=_PRESET_HELP, required=True,
         persist_state=training.PERSISTENCE,
     )  # fmt: skip
-    show_cluster_count(workspace, dataset)
+    start_box = st.container()
     with st.expander("Advanced settings", key="advanced-settings"):
         form, base = _show_advanced_settings(
             workspace, dataset, TrainForm(dataset.name, int(clusters), preset or PRESETS[0])
@@ -134,7 +134,7 @@ def _show_form(
     is_started = show_action_button(
         start_box,
         "Add to queue" if is_busy else "Start training",
-        type="primary",
+        type="secondary" if has_finished_run(workspace, get_selection().run) else "primary",
         key="start-training",
         width="stretch",
         disabled=bool(problem),
@@ -151,10 +151,8 @@ def _show_deviations(form: TrainForm) -> None:
     changes = form.describe_changes(PRESETS)
     if not changes:
         return
-    words, back = st.columns([5, 1.2], vertical_alignment="center")
-    with words:
-        show_caption(f"Changed from preset: {' · '.join(changes)}")
-    back.button(
+    show_caption(f"Changed from preset: {' · '.join(changes)}")
+    st.button(
         "Reset settings", key="reset-settings", width="stretch", type="tertiary", icon=":material/undo:",
         on_click=training.set_widget_values,
         args=({**_ADVANCED_WIDGETS, **dict.fromkeys(map(_build_widget_key, _list_shown_settings()))},),
@@ -194,7 +192,7 @@ def _show_advanced_settings(
     workspace: Workspace, dataset: ImageDataset, form: TrainForm
 ) -> tuple[TrainForm, TrainSettings | None]:
     """Show the advanced settings; empty widgets show the values of the preset once they are known."""
-    first = st.columns(3)
+    first = (st.container(), st.container(), st.container())  # the form is narrow
     paper = [name for name in PRESET_NAMES if name not in PRESETS]
     preset = first[0].selectbox(
         "Preset from the paper", paper, index=None, placeholder="None", key="train-paper",
@@ -214,7 +212,8 @@ def _show_advanced_settings(
     base = read_planned_settings(estimate, form.preset)
     changes: dict[str, Any] = {}
     for row in _SHOWN_SETTINGS:
-        for column, name in zip(st.columns(len(row)), row, strict=True):
+        columns = st.columns(_SETTING_COLUMNS) + st.columns(_SETTING_COLUMNS)
+        for column, name in zip(columns, row, strict=True):
             with column:
                 value = _show_setting(list_setting_fields()[name], base)
             if value is not None:

@@ -22,14 +22,25 @@ def show_image_strip(name: str, records: Iterable[ImageRecord], *, height: int, 
         height: height of an image in pixels.
         wrap: whether images that do not fit go to the next row; by default they are cut off.
     """
-    images = "".join(
+    images = format_images(name, records, height=height)
+    rows = "flex-wrap:wrap" if wrap else f"height:{height}px;overflow:hidden"
+    st.html(f"<div style='display:flex;gap:6px;{rows}'>{images}</div>")
+
+
+def format_images(name: str, records: Iterable[ImageRecord], *, height: int) -> str:
+    """Return images as HTML elements of one height.
+
+    Args:
+        name: name of the dataset.
+        records: the images.
+        height: height of an image in pixels.
+    """
+    return "".join(
         f"<img src='{escape(build_image_url(name, record.id, record.hash or '', _THUMBNAIL_PIXELS))}' "
         f"loading='lazy' alt='' style='flex:none;width:{_compute_width(record, height)}px;height:{height}px;"
         "object-fit:contain;border-radius:4px;background:#8882'>"
         for record in records
     )
-    rows = "flex-wrap:wrap" if wrap else f"height:{height}px;overflow:hidden"
-    st.html(f"<div style='display:flex;gap:6px;{rows}'>{images}</div>")
 
 
 def _compute_width(record: ImageRecord, height: int) -> int:

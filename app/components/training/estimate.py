@@ -24,6 +24,7 @@ MAX_IMAGES_TO_MEASURE = 20_000
 """With more images, decoding them at another size is slow: the user must request the estimate."""
 
 _POLL_SECONDS = 1.0
+_HEIGHT_PIXELS = 150
 _MIN_CURVE_POINTS, _CURVE_MULTIPLE = 18, 2
 
 
@@ -69,7 +70,7 @@ def _show_estimate(command: Command, preset: str, images: int, *, may_measure: b
     result = runner.submit(command) if may_measure else runner.get_result(command) or CommandResult()
     if is_pending and result.is_finished:
         st.rerun()  # the settings of the preset are also shown elsewhere on the page
-    with st.container(height=62, border=False):
+    with st.container(height=_HEIGHT_PIXELS, border=False):  # fixed, so that nothing below moves
         if result.content is not None:
             _show_times(result.content["presets"], preset, images)
         elif result.is_finished:
@@ -126,7 +127,7 @@ def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
         st.button("Try again", on_click=get_command_runner().forget, args=(command,), key="count-again")
         return
     found = result.content
-    words, curve = st.columns([1, 2])
+    words, curve = st.container(), st.container()  # the form is narrow
     with words:
         st.markdown(
             f"**{found['suggestion']:,} clusters** suggested",

@@ -10,7 +10,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from app.components.common.safe_text import show_caption, show_error, show_text, show_warning
-from app.components.training.run_curves import show_curves, show_numbers
+from app.components.training.cluster_samples import show_cluster_samples
+from app.components.training.run_curves import show_curves, show_details, show_numbers
 from app.navigation import go_to
 from app.state import training
 from app.state.selection import request_selection
@@ -67,6 +68,14 @@ def show_live_run(queue: JobQueue, run: str | None) -> None:
         st.fragment(_show, run_every=_POLL_SECONDS if live else None)(run, live=live)
 
 
+def has_finished_run(workspace: Workspace, run: str | None) -> bool:
+    """Return whether the page shows a finished run, whose primary button opens its clusters."""
+    try:
+        return run is not None and RunStore(workspace).open(run).read_status().state is RunState.FINISHED
+    except CrlcError:
+        return False  # `show_live_run` shows the error
+
+
 def _show(run: str | None, *, live: bool) -> None:
     page = training.pop_requested_page()
     if page is not None:
@@ -116,9 +125,6 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
     spent = f", {format_duration(view.seconds)}" if view.seconds and not view.is_training else ""
     st.progress(view.fraction, text=f"{view.headline}{left}{spent}")
     _show_next_steps(run, view, status, metadata["settings"])
-    stages = [name.partition(": ")[2] for name in format_stage_titles(metadata["settings"]).values()]
-    if len(stages) > 1:
-        show_caption("Stages: " + ", then ".join(stages) + ". Dotted lines in the curves mark where a stage starts.")
     if view.state.is_error and view.message:
         show_error(f"{view.message[:1].upper()}{view.message[1:]}")
     if job is not None and job.state.is_error and not waits:
@@ -127,7 +133,10 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
         show_warning(text)
     sizes = count_cluster_sizes(run)
     show_numbers(view, sizes)
+    show_cluster_samples(Workspace(), run)
     show_curves(records, sizes, status.steps_per_epoch)
+    stages = [name.partition(": ")[2] for name in format_stage_titles(metadata["settings"]).values()]
+    show_details(view, records, sizes, status.steps_per_epoch, stages)
 
 
 def _show_buttons(queue: JobQueue, run: RunFolder, view: TrainingProgressView, job: Job | None) -> None:
@@ -160,9 +169,12 @@ def _show_next_steps(run: RunFolder, view: TrainingProgressView, status: RunStat
     """Show buttons that open the clusters, even during training; always visible, so that nothing moves."""
     metadata = read_result_metadata(run)
     in_progress = "" if metadata is not None and metadata.get("final", True) else " (in progress)"
+    is_final = metadata is not None and not in_progress
     with st.container(horizontal=True, vertical_alignment="center"):
-        _show_page_button("explore", f"Explore clusters{in_progress}", "bubble_chart", is_open=metadata is not None)
-        _show_page_button("clusters", f"Browse clusters{in_progress}", "category", is_open=metadata is not None)
+        _show_page_button(
+            "clusters", f"View clusters{in_progress}", "category", is_open=metadata is not None, is_main=is_final
+        )
+        _show_page_button("explore", f"Explore map{in_progress}", "bubble_chart", is_open=metadata is not None)
         if not view.is_training:
             _show_page_button("runs", "Compare runs", "stacked_line_chart")
         elif metadata is None:
@@ -171,9 +183,10 @@ def _show_next_steps(run: RunFolder, view: TrainingProgressView, status: RunStat
             show_caption(f"Showing epoch {compute_result_epoch(metadata, status):,}; still training.")
 
 
-def _show_page_button(page: str, label: str, icon: str, *, is_open: bool = True) -> None:
+def _show_page_button(page: str, label: str, icon: str, *, is_open: bool = True, is_main: bool = False) -> None:
     st.button(
         label,
+        type="primary" if is_main else "secondary",
         key=f"ways-{page}",
         icon=f":material/{icon}:",
         disabled=not is_open,

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from app.components.common.safe_text import show_caption
 from app.figures.curves import Record, plot_class_metrics, plot_cluster_information, plot_cluster_sizes, plot_loss
 from app.view_models.training_progress import TrainingProgressView, summarize_sizes
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
 _BARE = {"displayModeBar": False}
-_METRIC_COLUMNS = 5
+_METRIC_COLUMNS = 4
 _HELP = {
     "Loss": "Training minimises this loss, in nats. PC contrasts the cluster probabilities of two views of an image, "
     "FC contrasts their features, and the entropy term keeps clusters balanced.",
@@ -30,17 +31,12 @@ def show_numbers(view: TrainingProgressView, sizes: Sequence[int]) -> None:
     found, largest = summarize_sizes(sizes)
     cells = [
         (
-            "Speed",
-            _format_value(view.images_per_second, "{:,.0f} images/s"),
-            "Average number of training images per second.",
-        ),
-        ("Cluster information", _format_value(latest.get("cluster_information"), "{:.2f}"), _HELP["Information"]),
-        (
             "Clusters found",
             found,
             "Clusters of the newest result with at least a tenth of the images that equal sizes would give.",
         ),
         ("Largest cluster", largest, "Fraction of the images that are in the largest cluster."),
+        ("Information", _format_value(latest.get("cluster_information"), "{:.2f}"), _HELP["Information"]),
     ]
     if latest.get(CLASSIFICATION_ACCURACY) is not None:
         cells.append(("Accuracy", _format_value(latest[CLASSIFICATION_ACCURACY], "{:.1%}"), _HELP["Classes"]))
@@ -53,16 +49,37 @@ def show_numbers(view: TrainingProgressView, sizes: Sequence[int]) -> None:
 
 
 def show_curves(records: Sequence[Record], sizes: Sequence[int], steps_per_epoch: float) -> None:
-    """Show four small charts at fixed positions, so that nothing moves when points arrive."""
+    """Show small charts at fixed positions, so that nothing moves when points arrive."""
     with_classes = any(record.get("acc") is not None for record in records)
     left, right = st.columns(2)
     with left:
-        _show_chart("Loss", plot_loss(records, steps_per_epoch), _HELP["Loss"])
-        _show_chart("Cluster sizes", plot_cluster_sizes(sizes), _HELP["Sizes"])
-    with right:
         _show_chart("Cluster information", plot_cluster_information(records, steps_per_epoch), _HELP["Information"])
+    with right:
         if with_classes:
             _show_chart("Accuracy against ground truth", plot_class_metrics(records, steps_per_epoch), _HELP["Classes"])
+        else:
+            _show_chart("Cluster sizes", plot_cluster_sizes(sizes), _HELP["Sizes"])
+
+
+def show_details(
+    view: TrainingProgressView,
+    records: Sequence[Record],
+    sizes: Sequence[int],
+    steps_per_epoch: float,
+    stages: Sequence[str],
+) -> None:
+    """Show the terms of the loss, the speed and the stages, which few users need."""
+    with_classes = any(record.get("acc") is not None for record in records)
+    with st.expander("Details", key="training-details"):
+        speed = _format_value(view.images_per_second, "{:,.0f} images/s")
+        show_caption(f"Average speed: {speed}.")
+        if len(stages) > 1:
+            show_caption(
+                "Stages: " + ", then ".join(stages) + ". Dotted lines in the curves mark where a stage starts."
+            )
+        _show_chart("Loss", plot_loss(records, steps_per_epoch), _HELP["Loss"])
+        if with_classes:
+            _show_chart("Cluster sizes", plot_cluster_sizes(sizes), _HELP["Sizes"])
 
 
 def _show_chart(title: str, figure: object, text: str) -> None:

@@ -54,7 +54,7 @@ def test_train_page_shows_a_finished_run(trained: Workspace):
     newest = run_ids(trained)[-1]
     assert test.query_params == {"dataset": "digits", "run": newest}
     assert [one.value for one in test.subheader] == ["Finished"]
-    assert test.metric[2].value.endswith("of 10")
+    assert test.metric[0].value.endswith("of 10")
     assert len(test.get("plotly_chart")) == 4
     first = run_ids(trained)[0]
     assert page("train", run=first).query_params["run"] == first
