@@ -24,6 +24,7 @@ from app.view_models.run_table import (
     RunEntry,
     build_rows,
     format_metric_title,
+    get_run_title,
     list_metrics,
     list_runs,
     select_runs_to_compare,
@@ -116,14 +117,13 @@ def _show_selected(runs: RunStore, line: RunEntry) -> None:
         with delete_box.popover("Delete", width="stretch", key="delete-run"):
             _show_delete_popover(runs, line)
         facts = [
-            line.id,
             f"started {line.created}",
             format_count(line.settings["clusters"], "cluster"),
             line.settings["method"],
             line.settings["backbone"],
         ]
         if line.parent:
-            facts.append(f"based on {line.parent}")
+            facts.append(f"based on {get_run_title(Workspace(), line.parent)}")
         show_caption(" · ".join(facts))
 
 
@@ -132,13 +132,13 @@ def _show_delete_popover(runs: RunStore, line: RunEntry) -> None:
         f"Deletes the clusters, curves and checkpoints of {line.unique_title}. Images and labels are not deleted."
     )
     if st.button("Delete permanently", type="primary", key=f"delete-{line.id}"):
-        _run_action(lambda: _delete(runs, line.id))
+        _run_action(lambda: _delete(runs, line))
 
 
-def _delete(runs: RunStore, run_id: str) -> None:
-    run = runs.open(run_id)
+def _delete(runs: RunStore, line: RunEntry) -> None:
+    run = runs.open(line.id)
     if run.read_status().state.is_active:
-        raise CrlcError(f"{run_id} is being trained. Stop it on the Train page first.")
+        raise CrlcError(f"{line.unique_title} is being trained. Stop it on the Train page first.")
     runs.delete(run)
 
 

@@ -79,6 +79,11 @@ def list_runs(workspace: Workspace) -> list[RunEntry]:
     return assign_unique_titles(entries)
 
 
+def get_run_title(workspace: Workspace, run_id: str) -> str:
+    """Return the name of a run on every page: its title, or start time, preset and clusters; the id if it is gone."""
+    return next((entry.unique_title for entry in list_runs(workspace) if entry.id == run_id), run_id)
+
+
 def assign_unique_titles(entries: Sequence[RunEntry]) -> list[RunEntry]:
     """Return the runs with unique titles: the second run called `a` is `a (2)`."""
     taken: set[str] = set()

@@ -19,6 +19,7 @@ from app.components.common.safe_text import show_caption, show_error, show_text
 from app.navigation import link_to
 from app.state.current import open_current_dataset, open_current_run
 from app.view_models.cluster_view import ClusterView
+from app.view_models.run_table import get_run_title
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_records
@@ -47,7 +48,7 @@ def show_current_view(workspace: Workspace, page: str) -> ClusterView | None:
             except NotFoundError as error:
                 show_text(str(error))
             else:
-                _show_summary(view, beside)
+                _show_summary(workspace, view, beside)
                 show_partial_result(view)
                 return view
         if dataset is None:
@@ -65,7 +66,7 @@ def show_no_datasets() -> None:
     link_to("start", "Go to Start")
 
 
-def _show_summary(view: ClusterView, beside: DeltaGenerator) -> None:
+def _show_summary(workspace: Workspace, view: ClusterView, beside: DeltaGenerator) -> None:
     if view.is_provisional:
         st.badge(
             _describe_preview(view),
@@ -74,14 +75,14 @@ def _show_summary(view: ClusterView, beside: DeltaGenerator) -> None:
         )
     clusters = len(set(view.clusters.tolist()))
     kind = "dataset" if view.is_provisional else "run"
-    show_view_line(
-        beside,
-        [
-            Fact(view.name, f"Current {kind}; select another one in the sidebar."),
-            Fact(format_count(len(view.ids), "image"), f"Images of this {kind} that can be shown."),
-            Fact(format_count(clusters, "cluster"), "Clusters with at least one image."),
-        ],
-    )
+    name = view.name if view.is_provisional else get_run_title(workspace, view.name)
+    identifier = "" if view.is_provisional else f" Run id: {view.name}."
+    facts = [
+        Fact(name, f"Current {kind}; select another one in the sidebar.{identifier}"),
+        Fact(format_count(len(view.ids), "image"), f"Images of this {kind} that can be shown."),
+        Fact(format_count(clusters, "cluster"), "Clusters with at least one image."),
+    ]
+    show_view_line(beside, facts[:-1] if name.endswith(facts[-1].text) else facts)
 
 
 def _describe_preview(view: ClusterView) -> str:
@@ -113,7 +114,7 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
     if was_running and running is None and (import_key is not None or read_preview_stamp(dataset) != stamp):
         st.rerun()  # it has ended since this run has read the preview: there is a newer one, or a next task
     if found is not None:
-        _show_summary(found, beside)
+        _show_summary(workspace, found, beside)
         return found
     show_caption(f"{dataset.name} has no runs yet.")
     if running is not None:

@@ -14,6 +14,7 @@ from app.components.training.cluster_samples import show_cluster_samples
 from app.components.training.run_curves import show_curves, show_details, show_numbers
 from app.navigation import go_to
 from app.state import training
+from app.state.clicks import consume_click, remember_click
 from app.state.selection import request_selection
 from app.view_models.job_titles import describe_job
 from app.view_models.run_table import list_runs
@@ -270,8 +271,12 @@ def _show_action(
     help: str | None = None,
     main: bool = False,
 ) -> None:
-    """Show a button that runs an action and redraws the whole page; errors are shown in place."""
-    if st.button(label, key=key, help=help, type="primary" if main else "secondary"):
+    """Show a button that runs an action and redraws the whole page; errors are shown in place.
+
+    The click is remembered: the page may be redrawn, for example by a finished estimate, before this run reaches it.
+    """
+    st.button(label, key=key, help=help, type="primary" if main else "secondary", on_click=remember_click, args=(key,))
+    if consume_click(key):
         try:
             act(*arguments)
         except CrlcError as error:

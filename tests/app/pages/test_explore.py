@@ -99,7 +99,7 @@ def test_explore_filters_and_colours_images(show, workspace: Workspace, tmp_path
     # One image of class b is in the cluster of class a.
     write_tiny_run(workspace, dataset, clusters=[0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2])
     at = show("explore")
-    assert all(fact in get_text(at) for fact in (">tiny-run<", ">12 images<", ">3 clusters<"))
+    assert all(fact in get_text(at) for fact in ("Run id: tiny-run", "quick · 3 clusters<", ">12 images<"))
     at.text_input(key="explore-search").set_value("B/0000").run()
     assert "4 of 12 images" in get_text(at)
     at.text_input(key="explore-search").set_value("nothing like that").run()

@@ -88,7 +88,7 @@ def test_runs_page_deletes_a_run_unless_it_is_training(trained: Workspace):
     run.write_status(RunState.RUNNING, epoch=1, epochs=2, step=1)  # by this process
     test = page("runs")
     test.button(key=f"delete-{first}").click().run()
-    assert f"{first} is being trained" in alerts(test)
+    assert f"{get_run_title(trained, first)} is being trained" in alerts(test)
     assert run_ids(trained) == [first]
 
 
