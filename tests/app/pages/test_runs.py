@@ -13,6 +13,7 @@ from app.view_models.run_table import (
     assign_unique_titles,
     build_rows,
     format_metric_title,
+    get_run_title,
     list_metrics,
     list_runs,
     select_runs_to_compare,
