@@ -64,6 +64,7 @@ class Lightbox {
     const made = element("button", "", text);
     made.type = "button";
     made.title = title;
+    if (text.length === 1) made.setAttribute("aria-label", title); // a symbol is no name
     made.onclick = action;
     made.onpointerdown = (event) => event.stopPropagation(); // the stage would drag
     made.ondblclick = (event) => event.stopPropagation();
