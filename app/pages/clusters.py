@@ -22,6 +22,7 @@ from app.figures.heatmaps import plot_confusion
 from app.navigation import go_to
 from app.state.clusters import get_clusters_state, set_previewing, show_parts
 from app.state.exploring import ExploreState, get_explore_state, get_picks_among, open_cluster, set_page
+from app.state.location import sync_url_parameter
 from app.state.widgets import get_widget_value, restore_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView, RunView
 from crlc.analysis.maps.settings import MAP_METHODS
@@ -61,6 +62,9 @@ def _open_map() -> None:
 
 def _show_clusters(view: RunView, state: ExploreState) -> None:
     """Show the open cluster, the parts of the last split, or all clusters."""
+    shown = None if state.cluster is None else str(state.cluster)
+    if (in_url := sync_url_parameter("cluster", shown)) != shown:  # Back, or a link
+        open_cluster(int(in_url) if in_url is not None and in_url.isdecimal() else None)
     parts = get_clusters_state(view.name).parts
     if parts and not set(parts) <= set(view.cluster_numbers):  # the split was undone
         show_parts(())

@@ -131,3 +131,14 @@ def test_clusters_page_shows_the_error_of_an_edit_that_cannot_be_saved(dataset: 
     at.text_input(key="name-tiny-run-1").set_value("dogs").run()
     assert "dogs" not in get_text(at)
     assert "annotations.sqlite" in alerts(at)
+
+
+@pytest.mark.usefixtures("dataset")
+def test_open_cluster_is_in_the_url():
+    test = page("clusters", cluster="1")
+    assert not test.exception
+    assert test.session_state["exploring"].cluster == 1
+    assert test.run().query_params["cluster"] == "1"
+    test.session_state["exploring"].cluster = None
+    assert "cluster" not in test.run().query_params
+    assert page("clusters", cluster="x").session_state["exploring"].cluster is None
