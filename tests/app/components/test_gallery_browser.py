@@ -76,6 +76,14 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     page.on("request", lambda request: requests.append(request.url) if "/galleries/" in request.url else None)
     page.goto(f"{app.url}/explore")
     expect_page(page, 1, 4, 60)
+    frame = page.locator(".map").first
+    fitted = frame.get_attribute("data-view"), float(frame.get_attribute("data-point-size"))
+    for _ in range(5):
+        frame.press("-")
+    expect(frame).not_to_have_attribute("data-view", fitted[0])
+    page.wait_for_function(f"map => Number(map.dataset.pointSize) < {0.9 * fitted[1]}", arg=frame.element_handle())
+    frame.press("0")  # points are smaller the nearer they are on the screen
+    expect(frame).to_have_attribute("data-point-size", f"{fitted[1]:.2f}")
     select_option(page, "explore-order", 1)
     expect(page.locator(".tile").first).to_have_attribute("title", "00199.png · cluster 1, confidence 60.0%")
     for number, first in (
