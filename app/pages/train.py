@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from app.components.training.estimate import (
     show_estimate,
 )
 from app.components.training.live_run import has_finished_run, show_live_run
+from app.components.training.sweep import show_sweep
 from app.state import training
 from app.state.selection import get_selection
 from app.view_models.training_form import (
@@ -33,6 +35,7 @@ from app.view_models.training_form import (
 )
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.errors import CrlcError
+from crlc.formatting import format_count
 from crlc.jobs.queue import JobQueue
 from crlc.jobs.shared_queue import get_queue
 from crlc.training.device import DEVICES
@@ -56,7 +59,14 @@ _SHOWN_SETTINGS = (
     ("subheads", "neighbours", "image_size", "schedule"),
 )
 _SETTING_COLUMNS = 2
-_ADVANCED_WIDGETS = {"train-paper": None, "train-method": "auto", "train-device": "auto", "train-others": ""}
+_ADVANCED_WIDGETS = {
+    "train-paper": None,
+    "train-method": "auto",
+    "train-device": "auto",
+    "train-others": "",
+    "train-sweep": None,
+    "train-sweep-values": "",
+}
 """Keys and defaults of the advanced widgets that are not settings."""
 
 _SYMBOLS = {"entropy_weight": "λ1", "feature_weight": "λ2", "smoothing": "γ", "temperature": "τ"}
@@ -123,6 +133,7 @@ def _show_form(
         form, base = _show_advanced_settings(
             workspace, dataset, TrainForm(dataset.name, int(clusters), preset or PRESETS[0])
         )
+        forms = show_sweep(form)
     _show_deviations(form)
     problem = validate_changes(form.changes, base)
     if problem:
@@ -133,17 +144,21 @@ def _show_form(
             show_estimate(command, form.preset, images=summary.readable, may_measure=not is_busy)
     is_started = show_action_button(
         start_box,
-        "Add to queue" if is_busy else "Start training",
+        f"Start {format_count(len(forms), 'run')}"
+        if len(forms) > 1
+        else "Add to queue"
+        if is_busy
+        else "Start training",
         type="secondary" if has_finished_run(workspace, get_selection().run) else "primary",
         key="start-training",
         width="stretch",
-        disabled=bool(problem),
+        disabled=bool(problem) or not forms,
         help="Trains in the background. Training continues when you close the page.",
     )
     if is_started:
         # The training needs the computer now.
         get_command_runner().cancel(build_estimate_command(workspace, dataset, form))
-        _start_training(queue, form, is_busy=is_busy)
+        _start_training(queue, forms, is_busy=is_busy)
 
 
 def _show_deviations(form: TrainForm) -> None:
@@ -175,16 +190,16 @@ def _show_measure_toggle() -> bool:
     )  # fmt: skip
 
 
-def _start_training(queue: JobQueue, form: TrainForm, *, is_busy: bool) -> None:
+def _start_training(queue: JobQueue, forms: Sequence[TrainForm], *, is_busy: bool) -> None:
     try:
-        job = queue.submit(form.to_arguments(), title=form.dataset)
+        first, *_ = [queue.submit(form.to_arguments(), title=form.dataset) for form in forms]
     except (CrlcError, OSError) as error:
         show_error(str(error))
         return
     if is_busy:  # the curves of the current run stay; the queue below them has the new job
         st.toast("Added to the queue.", icon=":material/playlist_add:")
     else:
-        training.follow_job(job.id)
+        training.follow_job(first.id)
     st.rerun()
 
 

@@ -22,13 +22,12 @@ def show_sweep(form: TrainForm) -> list[TrainForm]:
         The forms of all runs; only the given form while no sweep is set, and none while its values are not allowed.
     """
     names = [name for name in list_setting_fields() if name not in _NOT_SWEPT]
-    setting_box, values_box = st.columns([1, 2])
-    setting = setting_box.selectbox(
+    setting = st.selectbox(
         "Sweep", names, index=None, placeholder="None", key="train-sweep", persist_state=training.PERSISTENCE,
         format_func=lambda name: list_setting_fields()[name].label,
         help="Trains one run for each value of this setting. The Runs page plots them against it.",
     )  # fmt: skip
-    values = values_box.text_input(
+    values = st.text_input(
         "Values of the sweep", placeholder="e.g. 0.5, 1, 2", key="train-sweep-values", disabled=setting is None,
         persist_state=training.PERSISTENCE, help="Sets the values to try, separated by commas.",
     )  # fmt: skip

@@ -220,3 +220,20 @@ def test_train_page_relinks_moved_originals(empty: Workspace):
     assert not test.exception
     assert alerts(test) == ""
     assert empty.open_dataset("photos").info.location == str(empty.root.parent / "elsewhere")
+
+
+def test_train_page_queues_a_sweep_as_one_group(trained: Workspace):
+    get_queue(trained).close()  # so that the jobs stay queued
+    test = page("train")
+    test.selectbox(key="train-sweep").set_value("feature_weight").run()
+    assert test.button(key="start-training").disabled  # no values yet
+    test.text_input(key="train-sweep-values").set_value("1, x").run()
+    assert "feature_weight" in alerts(test)
+    test.text_input(key="train-sweep-values").set_value("0.5, 1, 2").run()
+    assert "3 runs" in test.button(key="start-training").label
+    test.button(key="start-training").click().run()
+    assert not test.exception
+    jobs = [job.arguments for job in get_queue(trained).read_jobs()]
+    weights = [one[one.index("--set") + 1] for one in jobs]
+    assert weights == ["feature_weight=0.5", "feature_weight=1", "feature_weight=2"]
+    assert len({one[one.index("--group") + 1] for one in jobs}) == 1
