@@ -5,6 +5,7 @@ it is too old. `python -m tests` also uses `prepare_environment`.
 """
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -103,7 +104,9 @@ def prepare_environment(requirement_files):
             if not is_ready(python, requirement_files):  # another start may have finished the setup
                 create_environment(python)
                 remove_stamp()  # pip may be interrupted from here on
+                remove_incomplete_packages()
                 install(python, requirement_files)
+                check_packages()
                 write_stamp(python, requirement_files)
     return python
 
@@ -173,7 +176,9 @@ def is_ready(python, requirement_files):
     """Return whether the environment is complete, has all requirements, and its Python still runs."""
     stamp = read_stamp()
     required = {line for file in requirement_files for line in read_requirements(file)}
-    return required <= set(stamp["installed"]) and find_version(python) == stamp["python"] is not None
+    if not required <= set(stamp["installed"]) or any(not get_record(folder).exists() for folder in list_packages()):
+        return False
+    return find_version(python) == stamp["python"] is not None
 
 
 def read_stamp():
@@ -197,6 +202,50 @@ def write_stamp(python, requirement_files):
     temporary = get_stamp_file().with_suffix(".part")
     temporary.write_text(json.dumps({"python": find_version(python), "installed": sorted(installed)}), encoding="utf-8")
     os.replace(str(temporary), str(get_stamp_file()))
+
+
+def list_packages():
+    """Return the metadata folders (.dist-info) of all packages in the environment, without pip itself."""
+    patterns = ("lib/python*/site-packages/*.dist-info", "Lib/site-packages/*.dist-info")
+    found = {folder for pattern in patterns for folder in ENVIRONMENT.glob(pattern)}
+    return sorted(folder for folder in found if not folder.name.startswith("pip-"))
+
+
+def get_record(folder):
+    """Return the list of the files of a package."""
+    return folder / "RECORD"
+
+
+def is_whole(folder):
+    """Return whether a package has its list of files, and every file in it (compiled ones are made again)."""
+    try:
+        with open(str(get_record(folder)), encoding="utf-8", newline="") as stream:
+            names = [row[0] for row in csv.reader(stream) if row]
+    except (OSError, ValueError):
+        return False
+    return all(name.endswith(".pyc") or os.path.exists(str(folder.parent / name)) for name in names)
+
+
+def remove_incomplete_packages():
+    """Remove the metadata of packages that a killed setup left incomplete: pip would regard them as installed."""
+    for folder in list_packages():
+        if not is_whole(folder):
+            shutil.rmtree(str(folder))
+
+
+def check_packages():
+    """Check that every package is whole before the environment is marked as complete.
+
+    Raises:
+        SetupError: files of a package are missing.
+    """
+    incomplete = [folder.name.split("-")[0] for folder in list_packages() if not is_whole(folder)]
+    if incomplete:
+        raise SetupError(
+            "the setup failed: files of {} are missing. Delete the folder {} and start again.".format(
+                ", ".join(incomplete), ENVIRONMENT
+            )
+        )
 
 
 def find_version(python, needed="sys"):

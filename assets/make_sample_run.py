@@ -26,7 +26,7 @@ from crlc.analysis.maps.settings import MAP_METHODS, MapSettings
 from crlc.cli.main import main as crlc
 from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_or_compute_run_map
-from crlc.training.checkpoint import load_checkpoint
+from crlc.training.checkpoint import ModelEntries, load_checkpoint
 from crlc.workspace import Workspace
 from crlc.workspace.example import (
     ARCHIVE_KIND,
@@ -110,7 +110,7 @@ def write_archive(run: RunFolder, metadata: dict[str, Any], archive: Path) -> No
 
 
 def _reduce_checkpoint(run: RunFolder) -> bytes:
-    state = load_checkpoint(run.checkpoint_file, torch.device("cpu"))
+    state = load_checkpoint(run.checkpoint_file, torch.device("cpu"), ModelEntries)
     stream = BytesIO()
     torch.save({name: value for name, value in state.items() if name not in _OMITTED_STATE}, stream)
     return stream.getvalue()

@@ -17,6 +17,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from crlc.errors import AccessError, BusyError, DamagedError
+from crlc.json_schema import check_entries
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +94,7 @@ def replace_file(temporary: Path, path: Path) -> None:
     _sync_folder(path.parent)
 
 
-def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any]:
+def read_json(path: Path, kind: str, version: int, advice: str, schema: type) -> dict[str, Any]:
     """Read a JSON file that `write_json` wrote and that contains the keys `"kind"` and `"version"`.
 
     Args:
@@ -101,9 +102,10 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any
         kind: the expected kind.
         version: the expected version of the format.
         advice: what the user can do when the file cannot be read.
+        schema: dataclass or `TypedDict` with the types of the entries (see `crlc.json_schema`).
 
     Raises:
-        DamagedError: the file is missing, not JSON, of another kind or of another version.
+        DamagedError: the file is missing, not JSON, of another kind or version, or an entry is missing or wrong.
         AccessError: the user has no permission to read the file.
     """
     try:
@@ -121,6 +123,10 @@ def read_json(path: Path, kind: str, version: int, advice: str) -> dict[str, Any
             f"{path} has format version {content.get('version')!r}; this program reads version {version}.",
             advice=NEWER_VERSION_ADVICE,
         )
+    try:
+        check_entries(content, schema)
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged: it {error}.", advice=advice) from None
     return content
 
 

@@ -116,7 +116,7 @@ class ProcessId:
             process = psutil.Process(self.pid)
             is_same = abs(process.create_time() - self.started) < _START_TIME_TOLERANCE_SECONDS
             return is_same and process.status() != psutil.STATUS_ZOMBIE
-        except psutil.Error:
+        except (psutil.Error, ValueError, OverflowError):  # negative or too large: from a damaged file
             return False
 
     def terminate(self) -> None:

@@ -138,6 +138,21 @@ def test_run_app_continues_a_killed_setup(project: Project, moment: str):
     assert output.splitlines()[-1].startswith("APP 1.0")
 
 
+@pytest.mark.parametrize("damage", ["no RECORD and no files", "no files"])
+def test_run_app_reinstalls_a_package_that_a_killed_setup_left_incomplete(project: Project, damage: str):
+    """pip alone regards a package with metadata as installed."""
+    assert project.run()[0] == 0
+    (module,) = (project.folder / ".venv").glob("lib/python*/site-packages/thing.py")
+    module.unlink()
+    if damage == "no files":
+        (project.folder / ".venv" / "crlc-ready.json").unlink()
+    else:
+        (module.parent / "thing-1.0.dist-info" / "RECORD").unlink()
+    code, output = project.run()
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+
+
 def test_run_app_installs_once_for_two_starts(project: Project):
     first = project.start()
     assert first.stdout.readline().startswith("Creating an environment")

@@ -7,7 +7,6 @@ no page has submitted for a while is dropped before it starts.
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import threading
 import time
@@ -88,6 +87,7 @@ class CommandRunner:
         self._urgent: set[Command] = set()
         self._results: OrderedDict[Command, CommandResult] = OrderedDict()
         self._process: subprocess.Popen[str] | None = None
+        self._killed: subprocess.Popen[str] | None = None
         self._running: Command | None = None
         self._thread: threading.Thread | None = None
         self._is_closing = False
@@ -113,8 +113,8 @@ class CommandRunner:
             if is_urgent:
                 self._urgent.add(command)
                 self._queue.move_to_end(command, last=False)
-                if self._process is not None and self._running not in self._urgent:
-                    self._process.kill()
+                if self._running not in self._urgent:
+                    self._kill()
             if self._thread is None and not self._is_closing:
                 self._thread = threading.Thread(target=self._run_queue, name=_THREAD_NAME, daemon=True)
                 self._thread.start()
@@ -132,8 +132,8 @@ class CommandRunner:
         with self._changed:
             self._queue.pop(command, None)
             is_running = self._running == command and self._process is not None
-            if is_running and self._process is not None:
-                self._process.kill()
+            if is_running:
+                self._kill()
             return is_running
 
     def wait(self, command: Command, seconds: float) -> CommandResult:
@@ -147,12 +147,17 @@ class CommandRunner:
         """Kill the running command and end the thread."""
         with self._changed:
             self._is_closing = True
-            if self._process is not None:
-                self._process.kill()
+            self._kill()
             self._changed.notify_all()
             thread = self._thread
         if thread is not None:
             thread.join()
+
+    def _kill(self) -> None:
+        """Kill the process of the running command, if there is one; called with the lock."""
+        if self._process is not None:
+            self._killed = self._process  # Windows has no exit code that tells a killed process from a failed one
+            self._process.kill()
 
     # ---- run by the thread
 
@@ -201,7 +206,7 @@ class CommandRunner:
         with self._changed:
             self._process, self._running = process, command
             if self._is_closing:
-                process.kill()
+                self._kill()
         error = ""
         assert process.stderr is not None
         assert process.stdout is not None
@@ -218,12 +223,20 @@ class CommandRunner:
         process.stderr.close()
         with self._changed:
             self._process = self._running = None
-        if process.returncode == -signal.SIGKILL:
+            is_cancelled = self._killed is process
+        if is_cancelled:
             return CommandResult(CommandState.CANCELLED)
         try:
             return CommandResult(CommandState.DONE, json.loads(printed))
         except ValueError:
-            return CommandResult(CommandState.FAILED, error=error or "The command printed no result.")
+            return CommandResult(CommandState.FAILED, error=error or _describe_end(process.returncode))
+
+
+def _describe_end(code: int) -> str:
+    """Describe a process that ended without a result and without an error."""
+    if code < 0:
+        return "The process was killed, perhaps for lack of memory. Close other programs and try again."
+    return "The command printed no result."
 
 
 def parse_report(line: str) -> Progress | str | None:

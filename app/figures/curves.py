@@ -50,9 +50,9 @@ def extract_curve(records: Sequence[Record], name: str, kinds: Sequence[str], st
         steps_per_epoch: converts steps to epochs.
     """
     found = [
-        (record["step"] / steps_per_epoch, float(record[name]))
+        (record.get("step", 0) / steps_per_epoch, float(record[name]))
         for record in records
-        if record["kind"] in kinds and record.get(name) is not None
+        if record.get("kind") in kinds and isinstance(record.get(name), (int, float))
     ]
     step = -(-len(found) // _MAX_CURVE_POINTS) or 1
     kept = found[::step] + (found[-1:] if (len(found) - 1) % step else [])
@@ -183,7 +183,7 @@ def _plot_fractions(records: Sequence[Record], names: Mapping[str, tuple[str, st
 
 def _mark_stages(figure: go.Figure, records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
     """Add a vertical line where each stage after the first started."""
-    starts = {record["step"] for record in records if record["kind"] == "stage" and record["step"] > 0}
+    starts = {record.get("step", 0) for record in records if record.get("kind") == "stage"} - {0}
     for step in sorted(starts):
         figure.add_vline(x=step / steps_per_epoch, line={"color": _SERIES_COLOURS[-1], "width": 1, "dash": "dot"})
     return figure

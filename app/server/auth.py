@@ -1,14 +1,13 @@
-"""Access control: same-origin requests only, and a token for connections from other computers."""
+"""Access control: same-origin requests only, no foreign frames, and a token for connections from other computers."""
 
 from __future__ import annotations
 
 import hmac
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOKEN_COOKIE = "crlc-token"
 TOKEN_PARAMETER = "token"
@@ -17,6 +16,9 @@ _TOKEN_REQUIRED = (
     "This app needs a token: open the complete address that the app printed when it started, including ?token=..."
 )
 _CROSS_ORIGIN = "Cross-origin requests are not allowed."
+_MALFORMED_ORIGIN = "The Origin header is not a URL."
+# Another site must not show the app in a frame, where it could make the user click on something else (clickjacking).
+_NO_FRAME_HEADERS = {"X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'"}
 
 
 class AccessMiddleware:
@@ -35,22 +37,32 @@ class AccessMiddleware:
         self._app, self._token = app, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass an allowed request on, and reject others with 403."""
+        """Pass an allowed request on, and reject others with 403, or 400 if a header is malformed."""
         response = self._reject(scope) if scope["type"] in ("http", "websocket") else None
+
+        async def send_without_frames(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_NO_FRAME_HEADERS)
+            await send(message)
+
         if response is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, send_without_frames)
         elif scope["type"] == "websocket":
             await receive()  # the connect event; closing before accepting is a 403 in the browser
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await response(scope, receive, send)
+            await response(scope, receive, send_without_frames)
 
     def _reject(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        try:
+            origin_host = None if origin is None else urlsplit(origin).netloc
+        except ValueError:  # such as http://[ without the rest of an address
+            return PlainTextResponse(_MALFORMED_ORIGIN, 400)
+        if origin is not None and origin_host != headers.get("host"):
             return PlainTextResponse(_CROSS_ORIGIN, 403)
-        if self._token is None or self._is_token(_read_token_cookie(headers)):
+        if self._token is None or any(map(self._is_token, _read_token_cookies(headers))):
             return None
         parameters = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if scope["type"] == "http" and self._is_token(dict(parameters).get(TOKEN_PARAMETER, "")):
@@ -73,9 +85,10 @@ class AccessMiddleware:
         return response
 
 
-def _read_token_cookie(headers: Headers) -> str:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(TOKEN_COOKIE)
-    except CookieError:
-        return ""
-    return "" if found is None else found.value
+def _read_token_cookies(headers: Headers) -> list[str]:
+    """Return the whole values of all cookies with the token's name, exactly as the browser sent them.
+
+    Not with `http.cookies`: it ends a value at white space, so that a cookie with the token and more was accepted.
+    """
+    pairs = (pair.strip(" ").partition("=") for line in headers.getlist("cookie") for pair in line.split(";"))
+    return [value for name, _, value in pairs if name == TOKEN_COOKIE]

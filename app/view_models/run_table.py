@@ -119,7 +119,7 @@ def list_metrics(records: Iterable[Mapping[str, Any]]) -> list[str]:
     found = {
         name
         for record in records
-        if record["kind"] in ("epoch", "end")
+        if record.get("kind") in ("epoch", "end")
         for name, value in record.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and name not in _NOT_METRICS
     }

@@ -13,7 +13,7 @@ import json
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from benchmarks.paper.data import DataLocations, import_data
 from benchmarks.paper.experiment import Trial
@@ -100,13 +100,19 @@ class TrialRun:
         )
 
 
+class _TrialEntries(TypedDict):
+    run: str
+
+
 def find_run(run: TrialRun, setup: Setup) -> RunFolder | None:
     """Return the run of a trial and seed, in whatever state; `None` if it was never started or has been removed."""
     file = _get_run_file(run, setup)
     if not file.exists():
         return None
     try:
-        return RunStore(setup.workspace).open(read_json(file, _KIND, _VERSION, "Delete the file.")["run"])
+        return RunStore(setup.workspace).open(
+            read_json(file, _KIND, _VERSION, "Delete the file.", _TrialEntries)["run"]
+        )
     except NotFoundError:
         return None
 

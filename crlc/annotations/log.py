@@ -93,7 +93,7 @@ class AnnotationLog:
         query = f"SELECT {_COLUMNS} FROM operations WHERE id > ? AND (id <= ? OR ? IS NULL) ORDER BY id"
         with self._explain_errors():
             for row in connection.execute(query, (row_id, until, until)):
-                yield LogRow(*row)
+                yield self._make_row(row)
 
     def read_row(self, row_id: int) -> LogRow:
         """Return one row.
@@ -107,7 +107,7 @@ class AnnotationLog:
             found = None if connection is None else connection.execute(query, (row_id,)).fetchone()
         if found is None:
             raise DamagedError(f"{self.path} has no row {row_id}.", advice=_ADVICE)
-        return LogRow(*found)
+        return self._make_row(found)
 
     def read_titles(self, row_ids: Sequence[int]) -> list[LogRow]:
         """Return rows without their content, in the given order."""
@@ -119,7 +119,7 @@ class AnnotationLog:
             "CROSS JOIN operations ON operations.id = given.value ORDER BY given.key"
         )
         with self._explain_errors():
-            return [LogRow(*row) for row in connection.execute(query, (json.dumps(list(row_ids)),))]
+            return [self._make_row(row) for row in connection.execute(query, (json.dumps(list(row_ids)),))]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -154,6 +154,14 @@ class AnnotationLog:
             row_id = connection.execute(query, (time, kind, run, title, text)).lastrowid
         assert row_id is not None
         return LogRow(row_id, time, kind, run, title, text)
+
+    def _make_row(self, values: tuple[Any, ...]) -> LogRow:
+        """Return a row; SQLite stores values of any type in any column."""
+        row = LogRow(*values)
+        texts = (row.time, row.kind, row.title, row.content, row.run or "")
+        if not all(isinstance(text, str) for text in texts):
+            raise self.make_damaged_error(row, ValueError("a value is not text"))
+        return row
 
     def make_damaged_error(self, row: LogRow, error: Exception) -> DamagedError:
         """Return the error for a row that cannot be applied."""

@@ -7,14 +7,19 @@ An operation holds the new values, not the previous ones. Callers validate the v
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
 
 from crlc.errors import UsageError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 
 MAX_NAME_LENGTH = 200
+MAX_IMAGE_ID = 2**31 - 1
+_MAX_CLUSTER = 2**24
 # Control characters, unpaired surrogates, line separators, and characters that change the text direction.
 _FORBIDDEN_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTION_CHARACTERS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -196,6 +201,38 @@ def from_record(kind: str, content: dict[str, Any]) -> Operation:
         raise ValueError(f"an operation of kind {kind!r} cannot be read: {error}") from None
 
 
+def _check(operation: SingleOperation) -> None:
+    """Check the values of an operation from a file, which become indices of arrays.
+
+    Raises:
+        ValueError: a value has a wrong type, or a number is out of range.
+    """
+    for field in fields(operation):
+        value = getattr(operation, field.name)
+        if field.name in ("run", "result", "name"):
+            is_valid = isinstance(value, str) or (value is None and isinstance(operation, NameCluster))
+        elif field.name == "parts":
+            is_valid = len(value) > 0 and all(_are_numbers(part, 1, MAX_IMAGE_ID) for part in value)
+        elif field.name in ("cluster", "first_new"):
+            is_valid = _are_numbers((value,), 0, _MAX_CLUSTER)
+        elif field.name == "clusters":
+            is_valid = len(value) > 0 and _are_numbers(value, 0, _MAX_CLUSTER)
+        else:
+            is_valid = _are_numbers(value, 0 if field.name == "contents" else 1, MAX_IMAGE_ID)
+        if not is_valid:
+            raise ValueError(f"{field.name} has values that are not allowed")
+    if isinstance(operation, Label) and len(operation.ids) != len(operation.contents):
+        raise ValueError("ids and contents have different lengths")
+
+
+def _are_numbers(values: Sequence[object], low: int, high: int) -> bool:
+    """Return whether all values are whole numbers in a range; with NumPy, because there may be 100,000."""
+    numbers = np.asarray(values)
+    if not numbers.size:
+        return True
+    return numbers.ndim == 1 and numbers.dtype.kind in "iu" and low <= numbers.min() <= numbers.max() <= high
+
+
 def get_run(operation: Operation) -> str | None:
     """Return the run whose clusters an operation edits, or `None` for an operation on the dataset."""
     if isinstance(operation, OperationGroup):
@@ -239,14 +276,16 @@ def _format_numbers(numbers: Ids) -> str:
 
 
 def _read_single(kind: str, content: dict[str, Any]) -> SingleOperation:
-    fields: dict[str, Any] = {
+    values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in content.items()
     }
     if kind == "split-cluster":
-        fields["parts"] = tuple(map(tuple, content["parts"]))
-    if kind == "label" and isinstance(fields["contents"], int):
-        fields["contents"] = (fields["contents"],) * len(fields["ids"])
-    return KINDS[kind](**fields)
+        values["parts"] = tuple(map(tuple, content["parts"]))
+    if kind == "label" and isinstance(values["contents"], int):
+        values["contents"] = (values["contents"],) * len(values["ids"])
+    operation = KINDS[kind](**values)
+    _check(operation)
+    return operation
 
 
 def _shorten_versions(contents: Ids) -> int | Ids:

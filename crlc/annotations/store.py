@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -305,22 +306,39 @@ class AnnotationStore:
 
     def _apply_row(self, row: LogRow) -> None:
         """Apply one row of the log to the state."""
-        try:
-            content = json.loads(row.content)
+        with self._explain_damage(row):
             if row.kind not in (_UNDO, _REDO):
-                self._apply(row.id, from_record(row.kind, content))
+                self._apply(row.id, from_record(row.kind, json.loads(row.content)))
                 return
+            target = json.loads(row.content)["operation"]
             stack = self._done if row.kind == _UNDO else self._undone
-            if not stack or stack[-1] != content["operation"]:
-                raise ValueError(f"operation {content['operation']} is not the one to {row.kind}")
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            if not stack or stack[-1] != target:
+                raise ValueError(f"operation {target} is not the one to {row.kind}")
+            if row.kind == _UNDO:
+                self._undone.append(self._done.pop())
+                self._revert_last()
+            else:
+                self._redo(self._log.read_row(self._undone[-1]))
+            self._state.last_row_id = row.id
+
+    @contextmanager
+    def _explain_damage(self, row: LogRow) -> Iterator[None]:
+        """Convert the errors of a row that cannot be read or applied to `DamagedError`."""
+        try:
+            yield
+        except CrlcError:
+            raise
+        # RecursionError: nested too deeply; MemoryError: the id of an image is too large.
+        except (
+            ValueError,
+            TypeError,
+            AttributeError,
+            LookupError,
+            ArithmeticError,
+            RecursionError,
+            MemoryError,
+        ) as error:
             raise self._log.make_damaged_error(row, error) from None
-        if row.kind == _UNDO:
-            self._undone.append(self._done.pop())
-            self._revert_last()
-        else:
-            self._redo(self._log.read_row(self._undone[-1]))
-        self._state.last_row_id = row.id
 
     def _apply(self, row_id: int, operation: Operation) -> None:
         self._remember(self._state.apply(operation))

@@ -86,10 +86,11 @@ def run_show(options: argparse.Namespace, workspace: Workspace, output: Output) 
 
     run = RunStore(workspace).open(options.run)
     summary, metadata = summarize_run(run), run.read_metadata()
-    epochs = [record["cluster_information"] for record in run.metrics_log.read() if record["kind"] == "epoch"]
+    epochs = [record.get("cluster_information") for record in run.metrics_log.read() if record.get("kind") == "epoch"]
     information = [value for value in epochs if value is not None]
+    preset = metadata.get("preset", "unknown")
     lines = [
-        f"{run.id}: {summary.state}, epoch {summary.epoch} of {summary.epochs}, preset {metadata['preset']}",
+        f"{run.id}: {summary.state}, epoch {summary.epoch} of {summary.epochs}, preset {preset}",
         *([summary.message] if summary.message else []),
         *format_metrics(summary),
         *([f"Cluster information  {draw_curve(information)}"] if information else []),
@@ -105,17 +106,20 @@ def format_metrics(summary: RunSummary) -> list[str]:
         return []
     lines = [
         f"Cluster information {metrics['cluster_information']:.3f}, {metrics['clusters_found']} clusters found, "
-        f"largest cluster {metrics['largest_share']:.0%} of the images."
+        f"largest cluster {_format_metric(metrics['largest_share'], '.0%')} of the images."
     ]
     if metrics["acc"] is not None:
         accuracy = f"ACC {metrics['acc']:.1%}"
         if metrics["classification_accuracy"] is not None:
             accuracy = f"classification accuracy {metrics['classification_accuracy']:.1%} without labelled images"
-        lines.append(f"Against the ground truth: {accuracy}, NMI {metrics['nmi']:.3f}, ARI {metrics['ari']:.3f}.")
+        lines.append(
+            f"Against the ground truth: {accuracy}, NMI {_format_metric(metrics['nmi'], '.3f')}, "
+            f"ARI {_format_metric(metrics['ari'], '.3f')}."
+        )
     if metrics["oracle_acc"] is not None:
         lines.append(
             "Oracle, for comparison with the paper: the best subhead by ground truth has ACC "
-            f"{metrics['oracle_acc']:.1%}, at its best epoch {metrics['oracle_acc_any_epoch']:.1%}."
+            f"{metrics['oracle_acc']:.1%}, at its best epoch {_format_metric(metrics['oracle_acc_any_epoch'], '.1%')}."
         )
     return [*lines, *(_format_warning(warning) for warning in summary.warnings)]
 

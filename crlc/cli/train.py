@@ -155,6 +155,8 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
     from crlc.training.device import choose_device
     from crlc.training.distributed import ComputeContext, join_processes
 
+    if _print_finished_run(options.run, workspace, output):
+        return 0
     if options.devices != 1:
         return _launch_processes(options.devices)
     open_resumable_run(workspace, options.run)  # raises errors before the processes connect
@@ -165,6 +167,22 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
         if world.is_rank_zero:
             _print_result(result, output)
     return 0
+
+
+def _print_finished_run(run_id: str, workspace: Workspace, output: Output) -> bool:
+    """Print a finished run and return True: a run that was killed at its very end may be finished already."""
+    from crlc.runs.state import RunState
+    from crlc.services.run_summary import summarize_run
+    from crlc.workspace.runs import RunStore
+
+    run = RunStore(workspace).open(run_id)
+    if run.read_status().state is not RunState.FINISHED:
+        return False
+    summary = summarize_run(run)
+    output.print_result(
+        summary.to_json(), [f"{run.id} is finished; there is nothing to resume.", *format_metrics(summary)]
+    )
+    return True
 
 
 # ---- arguments

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from crlc.workspace.workspace import Workspace
 
 _FILE, _KIND, _VERSION = "colours.json", "colours", 1
 _ADVICE = "Delete it: it is created again."
+
+
+class _ColourEntries(TypedDict):
+    result: str
+    slots: list[int]
 
 
 def load_or_assign_colours(workspace: Workspace, run: RunFolder) -> tuple[int, ...]:
@@ -78,11 +83,11 @@ def _has_final_result(run: RunFolder, description: dict[str, Any]) -> bool:
 
 def _read_colours(run: RunFolder, result: RunResult) -> tuple[int, ...] | None:
     try:
-        content = read_json(run.path / _FILE, _KIND, _VERSION, _ADVICE)
-        colours = tuple(int(colour) for colour in content["slots"])
-    except (CrlcError, OSError, KeyError, TypeError, ValueError):
+        content = read_json(run.path / _FILE, _KIND, _VERSION, _ADVICE, _ColourEntries)
+    except CrlcError:
         return None  # missing or damaged: assigned again
-    fits = content.get("result") == result.metadata["folder"] and len(colours) == result.arrays["q"].shape[1]
+    colours = tuple(content["slots"])
+    fits = content["result"] == result.metadata["folder"] and len(colours) == result.arrays["q"].shape[1]
     return colours if fits and all(0 <= colour < PALETTE_SIZE for colour in colours) else None
 
 

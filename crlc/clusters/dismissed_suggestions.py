@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 from crlc.errors import CrlcError
 from crlc.files import read_json, write_json, writer_lock
@@ -31,6 +31,16 @@ class Dismissal(NamedTuple):
         )
 
 
+class _DismissalEntries(TypedDict):
+    clusters: list[int]
+    sizes: list[int]
+
+
+class _DismissedEntries(TypedDict):
+    result: str
+    dismissed: list[_DismissalEntries]
+
+
 def read_dismissals(run: RunFolder, result: str) -> list[Dismissal]:
     """Return the dismissed suggestions of a result; none if their file is missing or damaged.
 
@@ -39,14 +49,13 @@ def read_dismissals(run: RunFolder, result: str) -> list[Dismissal]:
         result: fingerprint of the result: cluster numbers are valid only in this result.
     """
     try:
-        content = read_json(run.path / _FILE, _KIND, _VERSION, _ADVICE)
-        if content["result"] != result:
-            return []
-        return [
-            Dismissal(tuple(map(int, one["clusters"])), tuple(map(int, one["sizes"]))) for one in content["dismissed"]
-        ]
-    except (CrlcError, OSError, KeyError, TypeError, ValueError):
+        content = read_json(run.path / _FILE, _KIND, _VERSION, _ADVICE, _DismissedEntries)
+    except CrlcError:
         return []
+    if content["result"] != result:
+        return []
+    found = [Dismissal(tuple(one["clusters"]), tuple(one["sizes"])) for one in content["dismissed"]]
+    return [one for one in found if len(one.clusters) == len(one.sizes)]
 
 
 def dismiss_suggestion(run: RunFolder, result: str, clusters: Sequence[int], sizes: Sequence[int]) -> None:

@@ -16,7 +16,8 @@ def get_trained_names(metadata: Mapping[str, Any]) -> dict[int, str]:
 
     Ground-truth classes may have any text as a name. Names that are not allowed as labels are made printable.
     """
-    return {int(output): _one_line(name) for output, name in metadata.get("names", {}).items()}
+    names = metadata.get("names", {}).items()
+    return {int(output): _one_line(name) for output, name in names if output.isdecimal()}
 
 
 def get_display_names(metadata: Mapping[str, Any], edited: EditedClustering) -> dict[int, str]:

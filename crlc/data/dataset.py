@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,19 @@ _HAS_COPIES = (
     "status = 'ok' AND hash IN (SELECT hash FROM images WHERE status = 'ok' GROUP BY hash HAVING COUNT(*) > 1)"
 )
 """Up to this number, ids are looked up one by one; beyond it, the whole table is read at once."""
+
+
+class _DatasetEntries(TypedDict):
+    """Schema of dataset.json; the values of the options are checked by `ImportOptions`."""
+
+    name: str
+    uid: str
+    source_kind: str
+    location: str
+    downloads: str
+    options: dict[str, Any]
+    created: str
+    size: int | None
 
 
 @dataclass(frozen=True)
@@ -66,11 +79,11 @@ class DatasetInfo:
         Raises:
             DamagedError: the file cannot be read.
         """
-        content = read_json(folder / INFO_FILE, _KIND, _VERSION, DAMAGED_ADVICE)
+        content = read_json(folder / INFO_FILE, _KIND, _VERSION, DAMAGED_ADVICE, _DatasetEntries)
         try:
             fields = {name: content[name] for name in cls.__dataclass_fields__}
             return cls(**{**fields, "options": ImportOptions(**content["options"])})
-        except (KeyError, TypeError, UsageError) as error:
+        except (TypeError, UsageError) as error:
             raise DamagedError(
                 f"{folder / INFO_FILE} has a wrong or missing entry: {error}.", advice=DAMAGED_ADVICE
             ) from None

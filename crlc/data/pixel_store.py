@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,10 @@ def mark_complete(folder: Path, size: int, rows: int) -> None:
     write_json(get_marker_file(folder, size), content)
 
 
+class _MarkerEntries(TypedDict):
+    rows: int
+
+
 class PixelStore:
     """Reader of the pixels of one size."""
 
@@ -54,7 +58,7 @@ class PixelStore:
         self.size = size
         self._file = get_pixel_file(folder, size)
         if is_complete:
-            self._rows = int(read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE)["rows"])
+            self._rows = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE, _MarkerEntries)["rows"]
         else:
             self._rows = self._file.stat().st_size // count_image_bytes(size)
         known = np.asarray(ids, dtype=np.int64)

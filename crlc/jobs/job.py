@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
 from crlc.errors import UsageError
+from crlc.json_schema import check_entries
 from crlc.subprocesses import ProcessId
 
 ANY_DEVICE = "auto"
@@ -125,17 +126,18 @@ class Job:
         """Return the job that an entry of the job file describes.
 
         Raises:
-            KeyError, TypeError, ValueError: the entry is not valid.
+            ValueError: an entry is missing or has a wrong type, in words that continue a sentence about the job.
         """
-        names = {written: name for name, written in _FILE_NAMES.items()}
-        fields = {names.get(name, name): value for name, value in content.items()}
-        process = fields["process"]
+        written = {field.name: _FILE_NAMES.get(field.name, field.name) for field in fields(Job)}
+        found = {name: content[key] for name, key in written.items() if key in content}
+        check_entries(found, Job)
+        process = found.get("process")
         return Job(
             **{
-                **fields,
-                "arguments": tuple(fields["arguments"]),
-                "state": JobState(fields["state"]),
-                "process": None if process is None else ProcessId(**process),
+                **found,
+                "arguments": tuple(found["arguments"]),
+                "state": JobState(found.get("state", JobState.WAITING)),
+                "process": None if process is None else ProcessId(process["pid"], process["started"]),
             }
         )
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypedDict
 
 from crlc.errors import DamagedError, explain_disk_full
 from crlc.files import read_json, write_json, writer_lock
@@ -17,6 +18,10 @@ _ADVICE = "Remove it: waiting jobs are lost, but running jobs are found again."
 
 Stamp = tuple[int, int, int]
 """Modification time, inode and size of the file."""
+
+
+class _JobFileEntries(TypedDict):
+    jobs: list[dict[str, Any]]
 
 
 class JobFile:
@@ -72,8 +77,8 @@ class JobFile:
                 write_json(self._path, {"kind": "jobs", "version": _VERSION, "jobs": content})
 
     def _load(self) -> tuple[Job, ...]:
-        content = read_json(self._path, "jobs", _VERSION, _ADVICE)
+        content = read_json(self._path, "jobs", _VERSION, _ADVICE, _JobFileEntries)
         try:
             return tuple(map(Job.from_json, content["jobs"]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise DamagedError(f"{self._path} is damaged ({error}).", advice=_ADVICE) from None
+        except ValueError as error:
+            raise DamagedError(f"{self._path} is damaged: a job {error}.", advice=_ADVICE) from None

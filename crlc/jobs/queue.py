@@ -17,11 +17,18 @@ from dataclasses import replace
 
 from crlc.errors import BusyError, CrlcError, NotFoundError, UsageError
 from crlc.files import writer_lock
-from crlc.formatting import format_count
 from crlc.jobs.job import Job, JobState, create_job, drop_oldest_jobs, extract_device_options, find_startable_job
 from crlc.jobs.job_file import JobFile, Stamp
 from crlc.jobs.process import ChildProcess, ProcessWatcher, reap_children
-from crlc.jobs.status import ANNOUNCEMENT_FILE, LOG_FILE, ExternalRuns, get_run_folder, read_log_tail, refresh_job
+from crlc.jobs.status import (
+    ANNOUNCEMENT_FILE,
+    LOG_FILE,
+    ExternalRuns,
+    describe_pending_jobs,
+    get_run_folder,
+    read_log_tail,
+    refresh_job,
+)
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
@@ -118,23 +125,7 @@ class JobQueue:
 
     def describe_pending_jobs(self) -> str:
         """Describe running and waiting jobs for a user who shuts down this server."""
-        jobs = self.read_jobs()
-        running = [job.run or job.title for job in jobs if job.is_running]
-        waiting = sum(job.is_waiting for job in jobs)
-        if not running and not waiting:
-            return "No training is running."
-        parts = []
-        if running:
-            count = format_count(len(running), "run continues", "runs continue")
-            parts.append(
-                f"{count} training without the app: {', '.join(running)}. The app shows them again at its next start. "
-                "To stop one, run: crlc stop RUN."
-            )
-        if waiting and self.is_owner:
-            parts.append(f"Jobs that wait for the next start of the app: {waiting}.")
-        elif waiting:
-            parts.append(f"Jobs left to another app on this workspace: {waiting}.")
-        return " ".join(parts)
+        return describe_pending_jobs(self.read_jobs(), self._root, is_owner=self.is_owner)
 
     # ---- requests
 

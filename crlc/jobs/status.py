@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypedDict
 
 from crlc.errors import CrlcError
 from crlc.files import read_json
+from crlc.formatting import format_count
 from crlc.jobs.job import ANY_DEVICE, Job, JobState, create_job_id
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import PROCESS_GONE, RunState, RunStatus
@@ -41,6 +44,53 @@ def refresh_job(job: Job, root: Path) -> Job:
     return job.finish(JobState.FAILED, error) if error else _finish_without_error(job, root)
 
 
+def describe_pending_jobs(jobs: Iterable[Job], root: Path, *, is_owner: bool) -> str:
+    """Describe running and waiting jobs for a user who shuts down a server.
+
+    Args:
+        jobs: all jobs.
+        root: workspace folder.
+        is_owner: whether the server starts the waiting jobs.
+    """
+    jobs = tuple(jobs)
+    running = [job.run or job.title for job in jobs if is_still_training(job, root)]
+    waiting = sum(job.is_waiting for job in jobs)
+    if not running and not waiting:
+        return "No training is running."
+    parts = []
+    if running:
+        count = format_count(len(running), "run continues", "runs continue")
+        parts.append(
+            f"{count} training without the app: {', '.join(running)}. The app shows them again at its next start. "
+            "To stop one, run: crlc stop RUN."
+        )
+    if waiting and is_owner:
+        parts.append(f"Jobs that wait for the next start of the app: {waiting}.")
+    elif waiting:
+        parts.append(f"Jobs left to another app on this workspace: {waiting}.")
+    return " ".join(parts)
+
+
+def is_still_training(job: Job, root: Path) -> bool:
+    """Return whether a running job still has something to train: its process lives on after the run is final.
+
+    Args:
+        job: any job.
+        root: workspace folder.
+    """
+    if not job.is_running or job.process is None:
+        return False
+    job = refresh_job(job, root)
+    if job.is_final or job.run is None:
+        return not job.is_final
+    try:
+        status = get_run_folder(root, job.run).read_status()
+    except CrlcError:
+        return True
+    is_new = job.started is None or status.heartbeat >= job.started  # otherwise that of the process before a resume
+    return not (status.state.is_final and is_new)
+
+
 def find_error(log: Path) -> str:
     """Return the last error message of `crlc` in a log, or an empty string."""
     lines = read_log_tail(log).splitlines()
@@ -56,6 +106,10 @@ def read_log_tail(log: Path) -> str:
             return stream.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
+
+
+class _Announcement(TypedDict):
+    run: str
 
 
 class ExternalRuns:
@@ -104,8 +158,8 @@ class ExternalRuns:
 
 def _add_run(job: Job, folder: Path, root: Path) -> Job:
     if job.run is None and (folder / ANNOUNCEMENT_FILE).exists():
-        announcement = read_json(folder / ANNOUNCEMENT_FILE, "announcement", 1, "Stop the job.")
-        job = replace(job, run=str(announcement["run"]))
+        announcement = read_json(folder / ANNOUNCEMENT_FILE, "announcement", 1, "Stop the job.", _Announcement)
+        job = replace(job, run=announcement["run"])
     if job.run is not None and job.device == ANY_DEVICE:
         try:
             job = replace(job, device=get_run_folder(root, job.run).read_metadata().get("device", ANY_DEVICE))

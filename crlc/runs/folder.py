@@ -10,7 +10,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import psutil
@@ -23,8 +23,50 @@ from crlc.runs.state import PROCESS_GONE, RunState, RunStatus
 
 _VERSION = 1
 _ADVICE = "Delete the folder of the run if you do not need it."
+_RESULT_ADVICE = "Resume the run, or train again."
 _NEVER_STARTED = "The run was interrupted before it started. It can be resumed."
 _READ_ATTEMPTS = 10  # a result may be replaced while it is opened
+
+
+class _RequiredRunEntries(TypedDict):
+    dataset: str
+    dataset_uid: str
+    manifest_version: int
+    settings: dict[str, Any]
+
+
+class RunEntries(_RequiredRunEntries, total=False):
+    """Schema of run.json; the values of the settings are checked by `TrainSettings`."""
+
+    preset: str
+    device: str
+    created: str
+    title: str | None
+    parent: str | None
+    group: str | None
+    variant: str
+    evaluate_split: str | None
+    method_reason: str
+    names: dict[str, str]
+    cluster_count: dict[str, Any]
+    versions: dict[str, str]
+
+
+class _StatusEntries(TypedDict):
+    state: RunState
+
+
+class _RequiredResultEntries(TypedDict):
+    folder: str
+    arrays: list[str]
+
+
+class _ResultEntries(_RequiredResultEntries, total=False):
+    step: int
+    subhead: int
+    images: int
+    of: int
+    final: bool
 
 
 class RunFolder:
@@ -62,15 +104,24 @@ class RunFolder:
         Raises:
             DamagedError: the file cannot be read.
         """
-        return read_json(self.path / "run.json", "run", _VERSION, _ADVICE)
+        return read_json(self.path / "run.json", "run", _VERSION, _ADVICE, RunEntries)
 
     def write_ids(self, ids: NDArray[np.int64]) -> None:
         """Write the ids of the training images."""
         np.save(self.path / "ids.npy", ids, allow_pickle=False)
 
     def read_ids(self) -> NDArray[np.int64]:
-        """Read the ids of the training images."""
-        ids: NDArray[np.int64] = np.load(self.path / "ids.npy", allow_pickle=False)
+        """Read the ids of the training images.
+
+        Raises:
+            DamagedError: the file cannot be read.
+        """
+        try:
+            ids: NDArray[np.int64] = np.load(self.path / "ids.npy", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise DamagedError(f"{self.path / 'ids.npy'} cannot be read ({error}).", advice=_ADVICE) from None
+        if ids.ndim != 1 or ids.dtype.kind not in "iu":
+            raise DamagedError(f"{self.path / 'ids.npy'} does not contain image ids.", advice=_ADVICE)
         return ids
 
     # ---- state
@@ -101,11 +152,11 @@ class RunFolder:
         file = self.path / "status.json"
         if not file.exists():
             return RunStatus(RunState.INTERRUPTED, message=_NEVER_STARTED)
-        content = read_json(file, "status", _VERSION, _ADVICE)
+        content = read_json(file, "status", _VERSION, _ADVICE, _StatusEntries)
         try:
             status = RunStatus.from_json(content)
-        except (KeyError, ValueError) as error:
-            raise DamagedError(f"{file} cannot be read ({error}).", advice=_ADVICE) from None
+        except ValueError as error:
+            raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
         if status.state.is_active and not status.process.is_alive():
             return replace(status, state=RunState.INTERRUPTED, message=f"{PROCESS_GONE} The run can be resumed.")
         return status
@@ -132,6 +183,14 @@ class RunFolder:
     def _has_result(self) -> bool:
         return self._result_file.exists()
 
+    def _read_result_file(self) -> dict[str, Any]:
+        content = read_json(self._result_file, "result", _VERSION, _RESULT_ADVICE, _ResultEntries)
+        if not all(name and Path(name).name == name for name in (content["folder"], *content["arrays"])):
+            raise DamagedError(
+                f"{self._result_file} is damaged: it names a file outside the run.", advice=_RESULT_ADVICE
+            )
+        return content
+
     def create_result_folder(self, step: int, *, make: bool = True) -> Path:
         """Return the folder for the result after a step; readers ignore it until `publish_result`.
 
@@ -139,7 +198,7 @@ class RunFolder:
             step: number of complete steps.
             make: create the folder; in distributed training, only rank 0 does.
         """
-        published = read_json(self._result_file, "result", _VERSION, _ADVICE)["folder"] if self._has_result else None
+        published = self._read_result_file()["folder"] if self._has_result else None
         folder = self.path / f"result-{step:09}a"
         if folder.name == published:  # the same step again, after a run was interrupted at its end
             folder = self.path / f"result-{step:09}b"
@@ -171,7 +230,7 @@ class RunFolder:
         for _ in range(_READ_ATTEMPTS):
             if not self._has_result:
                 break
-            metadata = read_json(self._result_file, "result", _VERSION, _ADVICE)
+            metadata = self._read_result_file()
             files = {name: self.path / metadata["folder"] / f"{name}.npy" for name in metadata["arrays"]}
             try:
                 arrays = {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crlc.runs.folder import RunFolder
+from crlc.runs.metrics_log import parse_record
 
 _CACHED_FOLLOWERS = 16
 
@@ -63,7 +64,7 @@ class MetricsFollower:
         new = content[len(self._last_line) : content.rfind(b"\n") + 1]  # without a line that is being written
         for line in new.splitlines(keepends=True):
             try:
-                self._records.append(json.loads(line))
+                self._records.append(parse_record(line))
             except ValueError:
                 # The file was truncated and extended during this call: the writer changes soon, and all lines are read
                 # again. Otherwise the file is damaged, and nothing after this line is used.
@@ -81,7 +82,7 @@ class MetricsFollower:
         try:
             status = json.loads(self._status_file.read_bytes())
             return status.get("pid"), status.get("process_started")
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             return None
 
 

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+from crlc.errors import DamagedError
+from crlc.json_schema import check_entries
 
 Record = Mapping[str, Any]
 """One line of the log. Its `kind` is `step`, `epoch`, `stage` or `end`."""
 
+_ADVICE = "Delete it: only the curves and metrics of the run are lost."
 _LASTING_WARNINGS = ("small-batch",)
 """Kinds of warnings that hold for the whole run; the others are about the newest epoch only."""
 
@@ -53,13 +57,64 @@ def summarize_metrics(records: Iterable[Record]) -> MetricsSummary:
     metrics: dict[str, Any] = {}
     warnings: dict[str, dict[str, str]] = {}
     for record in records:
-        if record["kind"] == "step":
+        if record.get("kind") == "step":
             continue
         metrics |= {name: value for name, value in record.items() if value is not None}
-        if record["kind"] == "epoch":
+        if record.get("kind") == "epoch":
             warnings = {kind: warning for kind, warning in warnings.items() if kind in _LASTING_WARNINGS}
         warnings |= {warning["kind"]: warning for warning in record.get("warnings", ())}
     return MetricsSummary(metrics, tuple(warnings.values()))
+
+
+class _RequiredWarningEntries(TypedDict):
+    kind: str
+    text: str
+
+
+class _WarningEntries(_RequiredWarningEntries, total=False):
+    advice: str
+
+
+class _RecordEntries(TypedDict, total=False):
+    """Schema of one line. Metrics that are not listed are numbers, lists or `None` too, but no program relies on it."""
+
+    kind: str
+    step: int
+    epoch: int
+    stage: str
+    timing: dict[str, float]
+    warnings: list[_WarningEntries]
+    loss: float | None
+    learning_rate: float | None
+    acc: float | None
+    nmi: float | None
+    ari: float | None
+    cluster_information: float | None
+    clusters_found: int | None
+    largest_share: float | None
+    classification_accuracy: float | None
+    oracle_acc: float | None
+    oracle_acc_any_epoch: float | None
+
+
+def parse_record(line: bytes) -> dict[str, Any]:
+    """Return the record in a line of a metrics log.
+
+    Raises:
+        ValueError: the line is not a record, in words that continue a sentence about the line.
+    """
+    try:
+        record = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"cannot be read ({error})") from None
+    if not isinstance(record, dict):
+        raise ValueError("is not an object")
+    check_entries(record, _RecordEntries)
+    return record
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
 
 
 class MetricsLog:
@@ -78,14 +133,22 @@ class MetricsLog:
             stream.write(json.dumps(record, allow_nan=False) + "\n")
 
     def read(self) -> Iterator[dict[str, Any]]:
-        """Yield all complete records, oldest first."""
+        """Yield all complete records, oldest first.
+
+        Raises:
+            DamagedError: a line is not a record.
+        """
         if not self.path.exists():
             return
-        with self.path.open(encoding="utf-8") as stream:
-            for line in stream:
-                if not line.endswith("\n"):
+        with self.path.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.endswith(b"\n"):
                     return  # cut off by a crash, or being written right now
-                yield json.loads(line)
+                try:
+                    record = parse_record(line)
+                except ValueError as error:
+                    raise DamagedError(f"{self.path} is damaged: line {number} {error}.", advice=_ADVICE) from None
+                yield record
 
     def summarize(self) -> MetricsSummary:
         """Return the newest metrics and warnings; the file is read again only after it has changed."""

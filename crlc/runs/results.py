@@ -15,7 +15,7 @@ from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.neighbours.index import EXACT_INDEX_LIMIT, NeighbourIndex
 from crlc.analysis.neighbours.index_file import load_index, save_index
 from crlc.analysis.normalization import fingerprint_features
-from crlc.errors import DamagedError, explain_disk_full
+from crlc.errors import AccessError, DamagedError, explain_disk_full
 from crlc.files import write_file
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
@@ -23,8 +23,8 @@ from crlc.runs.folder import RunFolder
 GRAPH_NEIGHBOURS = 15
 """Stored neighbours of each image: enough for UMAP and for every quality measure."""
 
-_REQUIRED_ARRAYS = {"ids": 1, "q": 2, "z": 2, "cluster": 1, "confidence": 1}
-"""Arrays of every result, and their number of dimensions."""
+_REQUIRED_ARRAYS = {"ids": (1, "iu"), "q": (2, "f"), "z": (2, "f"), "cluster": (1, "iu"), "confidence": (1, "f")}
+"""Arrays of every result, with their number of dimensions and the kinds of their NumPy types."""
 
 _GRAPH_VERSION = 1
 
@@ -48,16 +48,21 @@ def read_result(run: RunFolder) -> RunResult:
     """
     try:
         arrays, metadata = run.open_result()
-    except KeyError as error:
-        raise _damaged(run, f"result.json has no entry {error}") from None
-    except (ValueError, EOFError, TypeError) as error:
+    except DamagedError as error:
+        raise _damaged(run, error.message.rstrip(".")) from None
+    except PermissionError as error:
+        raise AccessError.for_path(error.filename, "read") from None
+    except (ValueError, EOFError, OSError) as error:
         raise _damaged(run, str(error).splitlines()[0] if str(error) else "a file is empty") from None
     missing = [name for name in _REQUIRED_ARRAYS if name not in arrays]
     if missing:
         raise _damaged(run, f"{', '.join(missing)} missing")
-    count = len(arrays["ids"])
+    count = arrays["ids"].size
     for name, array in arrays.items():
-        if array.ndim != _REQUIRED_ARRAYS.get(name, array.ndim) or len(array) != count:
+        dimensions, kinds = _REQUIRED_ARRAYS.get(name, (array.ndim, array.dtype.kind))
+        if array.dtype.kind not in kinds:
+            raise _damaged(run, f"{name} has the type {array.dtype}")
+        if array.ndim != dimensions or not array.ndim or len(array) != count:
             raise _damaged(run, f"{name} has the shape {array.shape}, but there are {count:,} images")
     if count and not (np.all(np.diff(arrays["ids"]) > 0) and arrays["ids"][0] > 0):
         raise _damaged(run, "the image ids are not ascending")

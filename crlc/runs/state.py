@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from crlc.json_schema import check_entries
 from crlc.subprocesses import ProcessId
 
 PROCESS_GONE = "The training process is gone: it was killed, memory ran out, or the computer was switched off."
@@ -92,10 +93,11 @@ class RunStatus:
         """Return the status that a status file holds; unknown and empty entries are ignored.
 
         Raises:
-            KeyError, ValueError: the file has no known state.
+            ValueError: an entry is missing or has a wrong type.
         """
         names = {field.name for field in fields(RunStatus)}
         known = {name: value for name, value in content.items() if name in names and value is not None}
+        check_entries(known, RunStatus)
         state = RunState(content["state"])
         # Earlier versions had no separate state for interrupted runs.
         if state is RunState.FAILED and str(known.get("message", "")).startswith("interrupted"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,13 @@ class Exploration:
         return int(self.metadata["clusters"])
 
 
+class _ExplorationEntries(TypedDict):
+    dataset_uid: str
+    manifest_version: int
+    folder: str
+    clusters: int
+
+
 def read_exploration(dataset: ImageDataset) -> Exploration | None:
     """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
 
@@ -68,7 +75,7 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     Raises:
         DamagedError, OSError, ValueError, EOFError, KeyError, TypeError: there is none, or it is damaged.
     """
-    marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE)
+    marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE, _ExplorationEntries)
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
     if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, get_explored_version(dataset)):
         return None

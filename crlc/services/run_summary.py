@@ -65,7 +65,7 @@ def summarize_run(run: RunFolder) -> RunSummary:
     """Read the summary of a run.
 
     Raises:
-        CrlcError, KeyError, ValueError: a file of the run is damaged.
+        CrlcError: a file of the run is damaged.
     """
     status = run.read_status()
     newest = run.metrics_log.summarize()
@@ -91,5 +91,3 @@ def summarize_run_or_damage(run: RunFolder) -> RunSummary:
         return summarize_run(run)
     except CrlcError as error:
         return RunSummary(run.id, DAMAGED, str(error))
-    except (KeyError, ValueError) as error:
-        return RunSummary(run.id, DAMAGED, f"{run.path} contains a file that cannot be read ({error!r}).")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from crlc.annotations.store import read_excluded_ids
 from crlc.data.dataset import ImageDataset
-from crlc.errors import UsageError
+from crlc.errors import DamagedError, UsageError
 from crlc.files import write_file
 from crlc.runs.folder import RunFolder
 from crlc.services.label_sources import load_labels
@@ -25,7 +25,7 @@ from crlc.services.run_preparation import (
     store_pixels,
 )
 from crlc.training.batches import LabelTargets
-from crlc.training.checkpoint import load_checkpoint, save_checkpoint
+from crlc.training.checkpoint import ModelEntries, WeightsEntries, load_checkpoint, save_checkpoint
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import exclude_ids, load_images, select_ids
 from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
@@ -174,7 +174,7 @@ def plan_semi(
     arrays, metadata = parent.open_result()
     if not metadata["final"]:
         raise UsageError(f"parent={parent.id!r} is not finished.", advice="Resume it first, or choose another run.")
-    state = load_checkpoint(parent.checkpoint_file, torch.device("cpu"))
+    state = load_checkpoint(parent.checkpoint_file, torch.device("cpu"), ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
     seed = settings.run.seed if seed is None else seed
     included = ~np.isin(arrays["ids"], [] if excluded is None else excluded)
@@ -231,13 +231,20 @@ def save_initial_state(run: RunFolder, plan: SemiPlan) -> None:
 
 
 def load_initial_state(run: RunFolder) -> OptionalInputs:
-    """Read the labels and initial weights that `save_initial_state` wrote; empty for a run without labels."""
+    """Read the labels and initial weights that `save_initial_state` wrote; empty for a run without labels.
+
+    Raises:
+        DamagedError: a file cannot be read.
+    """
     if not (run.path / _LABELS_FILE).exists():
         return OptionalInputs()
-    positions, targets = np.load(run.path / _LABELS_FILE, allow_pickle=False).T
+    try:
+        positions, targets = np.load(run.path / _LABELS_FILE, allow_pickle=False).T
+    except (OSError, ValueError, EOFError) as error:
+        raise DamagedError(f"{run.path / _LABELS_FILE} cannot be read ({error}).", advice="Train again.") from None
     weights = None
     if (run.path / _WEIGHTS_FILE).exists():
-        weights = load_checkpoint(run.path / _WEIGHTS_FILE, torch.device("cpu"))["network"]
+        weights = load_checkpoint(run.path / _WEIGHTS_FILE, torch.device("cpu"), WeightsEntries)["network"]
     return OptionalInputs(labels=LabelTargets(positions, targets), initial_weights=weights)
 
 

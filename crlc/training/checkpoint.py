@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypedDict, cast
 
 import torch
 from torch import Tensor
 
-from crlc.errors import DamagedError
+from crlc.errors import CrlcError, DamagedError, explain_system_error
 from crlc.files import write_file
+from crlc.json_schema import check_entries
 
 _FORMAT = 1
+_ADVICE = "Delete it to start the run from the beginning."
+_MAX_REASON_LENGTH = 160
 _STORED_NAMES = {"optimizer": "optimiser", "latest_metrics": "latest"}
 """Names in the file, for fields whose name differs."""
 
@@ -57,23 +63,78 @@ class _ErrorRecorder:
         self._stream.flush()
 
 
-def load_checkpoint(file: Path, device: torch.device) -> dict[str, Any]:
+class WeightsEntries(TypedDict):
+    """Schema of a checkpoint that only provides initial weights."""
+
+    network: dict[str, Tensor]
+
+
+class ModelEntries(WeightsEntries):
+    """Schema of a checkpoint whose network is used without training it further."""
+
+    settings: dict[str, Any]
+    subhead: int
+
+
+def load_checkpoint(file: Path, device: torch.device, schema: type) -> dict[str, Any]:
     """Read a checkpoint; only tensors and plain values are read from the file.
 
+    Args:
+        file: the checkpoint.
+        device: device that the tensors are loaded to.
+        schema: dataclass or `TypedDict` with the types of the entries (see `crlc.json_schema`).
+
     Raises:
-        DamagedError: the file is not a checkpoint, or a newer version wrote it.
+        DamagedError: the file is not a checkpoint, an entry is missing or wrong, or a newer version wrote it.
     """
     try:
+        _require_checksums(file)
         content: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
     except Exception as error:
-        raise DamagedError(
-            f"{file} cannot be read ({error}).", advice="Delete it to start the run from the beginning."
-        ) from None
+        explained = explain_system_error(error, file)
+        if explained is not None:
+            raise explained from None
+        raise DamagedError(f"{file} cannot be read ({_shorten(error)}).", advice=_ADVICE) from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise DamagedError(
             f"{file} is not a checkpoint that this version can read.", advice="Update CRLC Studio, or delete the file."
         )
+    try:
+        check_entries(content, schema)
+    except ValueError as error:
+        raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
     return content
+
+
+def _require_checksums(file: Path) -> None:
+    """Compare the checksums in the file, which `torch.load` ignores: it would load wrong weights without an error.
+
+    Raises:
+        ValueError: a part has another checksum.
+    """
+    with zipfile.ZipFile(file) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"the checksum of {damaged} is wrong")
+
+
+@contextmanager
+def explain_damaged_checkpoint(file: Path) -> Iterator[None]:
+    """Convert the errors of torch for weights and states that do not fit to `DamagedError`."""
+    try:
+        yield
+    except CrlcError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        explained = explain_system_error(error, file)
+        if explained is not None:
+            raise explained from None
+        raise DamagedError(f"{file} is damaged: its parts do not fit ({_shorten(error)}).", advice=_ADVICE) from None
+
+
+def _shorten(error: Exception) -> str:
+    """Return the first line of an error; those of torch have many."""
+    return (str(error) or type(error).__name__).splitlines()[0][:_MAX_REASON_LENGTH]
 
 
 @dataclass(frozen=True)
@@ -125,6 +186,11 @@ class TrainingState:
         Raises:
             DamagedError: the file is not a checkpoint, or a newer version wrote it.
         """
-        content = load_checkpoint(file, device)
-        content = {"is_result_selected": False} | content  # earlier versions did not store it
-        return cls(**{field.name: content[_STORED_NAMES.get(field.name, field.name)] for field in fields(cls)})
+        names = {field.name: _STORED_NAMES.get(field.name, field.name) for field in fields(cls)}
+        content = load_checkpoint(file, device, WeightsEntries)
+        found = {name: content[stored] for name, stored in names.items() if stored in content}
+        try:
+            check_entries(found, cls)
+        except ValueError as error:
+            raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
+        return cls(**found)

@@ -23,7 +23,7 @@ from crlc.model.architectures import build_untrained_backbone
 from crlc.model.backbones import Backbone
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
-from crlc.training.checkpoint import load_checkpoint, write_tensors
+from crlc.training.checkpoint import ModelEntries, explain_damaged_checkpoint, load_checkpoint, write_tensors
 from crlc.training.network_builder import build_from_checkpoint
 from crlc.training.settings import TrainSettings
 
@@ -65,14 +65,16 @@ def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames 
 
     Raises:
         NotFoundError: the run has no checkpoint yet.
+        DamagedError: the checkpoint cannot be read.
     """
     if not run.checkpoint_file.exists():
         raise NotFoundError(
             f"The run {run.id} has no checkpoint yet.", advice="Wait for its first one, or resume the run."
         )
-    state = load_checkpoint(run.checkpoint_file, device)
+    state = load_checkpoint(run.checkpoint_file, device, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
-    network = build_from_checkpoint(state, settings).to(device).eval()
+    with explain_damaged_checkpoint(run.checkpoint_file):
+        network = build_from_checkpoint(state, settings).to(device).eval()
     return TrainedModel(run.id, network, settings, int(state["subhead"]), clusters or ClusterNames())
 
 

@@ -20,7 +20,7 @@ from crlc.progress import Progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.training.batches import LabelTargets
-from crlc.training.checkpoint import TrainingState
+from crlc.training.checkpoint import TrainingState, explain_damaged_checkpoint
 from crlc.training.distributed import ComputeContext, synchronize_batch_norms
 from crlc.training.evaluation import Evaluator
 from crlc.training.health import find_batch_warnings, find_warnings
@@ -115,7 +115,8 @@ class Trainer:
         self._is_result_selected = False
         self._last_checkpoint = time.monotonic()
         if weights is not None:
-            self.network.load_learned_state(weights)
+            with explain_damaged_checkpoint(checkpoint):
+                self.network.load_learned_state(weights)
         if restored is not None:
             self._restore_state(restored)
         elif compute.world.is_rank_zero:
@@ -205,7 +206,8 @@ class Trainer:
             position, self.network, self._data, self.length.batch_size, self._compute, self._precision, labels
         )
         if restored is not None and restored.stage == position.number:
-            runner.load_state(restored.optimizer, restored.bank, restored.totals)
+            with explain_damaged_checkpoint(self.folder.checkpoint_file):
+                runner.load_state(restored.optimizer, restored.bank, restored.totals)
         self._restored = None
         return runner
 
@@ -333,7 +335,8 @@ class Trainer:
                 advice="Resume it with as many processes as before.",
             )
         self._restored = state
-        self._precision.scaler.load_state_dict(state.scaler)
+        with explain_damaged_checkpoint(self.folder.checkpoint_file):
+            self._precision.scaler.load_state_dict(state.scaler)
         self.step, self.subhead, self.subhead_by_loss = state.step, state.subhead, state.subhead_by_loss
         self._is_result_selected = state.is_result_selected
         self.logger.latest_metrics, self.logger.seconds = state.latest_metrics, state.seconds

@@ -13,7 +13,7 @@ import os
 import shutil
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
@@ -146,11 +146,15 @@ def _get_run_folder(workspace: Workspace) -> Path:
     return workspace.root / "runs" / EXAMPLE_RUN
 
 
+class _MarkerEntries(TypedDict):
+    state: str
+
+
 def _read_state(workspace: Workspace) -> str | None:
     file = workspace.root / _MARKER
     if not file.exists():
         return None
-    return str(read_json(file, _MARKER_KIND, _MARKER_VERSION, _ADVICE)["state"])
+    return str(read_json(file, _MARKER_KIND, _MARKER_VERSION, _ADVICE, _MarkerEntries)["state"])
 
 
 def _write_state(workspace: Workspace, state: str) -> None:

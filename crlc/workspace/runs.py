@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, DamagedError, NotFoundError, UsageError
+from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
@@ -133,18 +133,12 @@ class RunStore:
         """Open the dataset that a run was trained on.
 
         Args:
-            metadata: metadata of the run.
+            metadata: content of run.json.
             require_unchanged: refuse if images have changed since the run.
 
         Raises:
             CrlcError: the dataset was removed, or images have changed.
-            DamagedError: the metadata names no dataset.
         """
-        missing = [name for name in ("dataset", "dataset_uid", "manifest_version") if name not in metadata]
-        if missing:
-            raise DamagedError(
-                f"The metadata of the run (run.json) has no {', '.join(missing)}.", advice="Train again."
-            )
         dataset = self.workspace.open_dataset(metadata["dataset"])
         if dataset.info.uid != metadata["dataset_uid"]:
             raise CrlcError(

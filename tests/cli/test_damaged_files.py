@@ -125,7 +125,8 @@ def test_runs_lists_damaged_runs_with_the_others(crlc, workspace: Workspace, run
     assert "run.json cannot be read" in listed.out
     states = {one["run"]: one["state"] for one in crlc("runs", "--json").json["runs"]}
     assert states == lines
-    assert "(run.json) has no dataset, dataset_uid, manifest_version" in crlc("quality", "empty").err
+    expected = "run.json is damaged: it has no dataset, dataset_uid, manifest_version, settings"
+    assert expected in crlc("quality", "empty").err
 
 
 @pytest.mark.usefixtures("dataset")

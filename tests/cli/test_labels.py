@@ -167,7 +167,7 @@ def test_clusters_counts_excluded_images(crlc):
 
 def test_clusters_reports_a_missing_result(crlc, workspace: Workspace, dataset: ImageDataset):
     run = RunFolder(workspace.root / "runs" / "new")
-    run.write_metadata({"dataset": "pets", "dataset_uid": dataset.info.uid, "manifest_version": 1})
+    run.write_metadata({"dataset": "pets", "dataset_uid": dataset.info.uid, "manifest_version": 1, "settings": {}})
     assert "no result" in crlc("clusters", "new").err
 
 

@@ -106,9 +106,11 @@ def test_train_stops_with_a_checkpoint_and_resumes(
     assert runs.open("last").read_status().step > status.step
 
 
-def test_resume_rejects_finished_runs_and_replaced_datasets(crlc, small_set: Path, workspace: Workspace):
+def test_resume_accepts_finished_runs_and_rejects_replaced_datasets(crlc, small_set: Path, workspace: Workspace):
     crlc("train", small_set, "--epochs", 1, *FAST)
-    assert "finished" in crlc("resume", "last").err
+    finished = crlc("resume", "last")
+    assert (finished.code, finished.err) == (0, "")
+    assert "is finished" in finished.out
     workspace.remove_dataset("set")
     crlc("import", small_set)
     run = RunStore(workspace).open("last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 
 from crlc.files import write_json
 from crlc.jobs.job import Job, JobState
-from crlc.jobs.status import ANNOUNCEMENT_FILE, LOG_FILE, ExternalRuns, find_error, get_run_folder, refresh_job
+from crlc.jobs.status import (
+    ANNOUNCEMENT_FILE,
+    LOG_FILE,
+    ExternalRuns,
+    describe_pending_jobs,
+    find_error,
+    get_run_folder,
+    refresh_job,
+)
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.subprocesses import ProcessId
@@ -30,7 +39,7 @@ def run(job: Job, tmp_path: Path) -> RunFolder:
     """Return the run that the process of the job announced."""
     run = get_run_folder(tmp_path, "run-1")
     run.path.mkdir(parents=True)
-    run.write_metadata({"dataset": "set", "device": "cpu"})
+    run.write_metadata({"dataset": "set", "dataset_uid": "u", "manifest_version": 1, "settings": {}, "device": "cpu"})
     write_json(tmp_path / "jobs" / job.id / ANNOUNCEMENT_FILE, {"kind": "announcement", "version": 1, "run": "run-1"})
     return run
 
@@ -89,3 +98,28 @@ def test_external_runs_are_found_when_their_status_changes(run: RunFolder, tmp_p
     assert external.find_jobs() == {}
     run.write_status(RunState.FINISHED)
     assert external.find_jobs() == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (RunState.RUNNING, "1 run continues training"),
+        (RunState.FINISHED, "No training is running."),
+        (RunState.STOPPED, "No training is running."),
+    ],
+)
+def test_pending_jobs_leave_out_a_run_that_is_final_while_its_process_ends(
+    job: Job, run: RunFolder, tmp_path: Path, state: RunState, expected: str
+):
+    """The process of the job lives: it is that of the test."""
+    alive = replace(job, process=ProcessId.from_pid(os.getpid()))
+    run.write_status(state)
+    assert describe_pending_jobs([alive], tmp_path, is_owner=True).startswith(expected)
+
+
+def test_pending_jobs_contain_a_resumed_run_with_the_status_of_its_last_process(
+    job: Job, run: RunFolder, tmp_path: Path
+):
+    run.write_status(RunState.STOPPED)
+    resumed = replace(job, process=ProcessId.from_pid(os.getpid()), started=time.time() + 60)
+    assert describe_pending_jobs([resumed], tmp_path, is_owner=True).startswith("1 run continues training")

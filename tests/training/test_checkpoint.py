@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from crlc.errors import DiskFullError
+from crlc.errors import CrlcError, DamagedError, DiskFullError
+from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.training.checkpoint import save_checkpoint, write_tensors
+from crlc.training.model_file import load_run_model
 from crlc.training.run_logger import ProgressListener, TrainProgress
-from tests.fixtures.training_runs import TINY, create_trainer
+from tests.fixtures.training_runs import CPU, TINY, create_trainer
+
+_WRONG_VALUES = [None, "x", -1, 2**70, [], {}, {"x": 1}, torch.zeros(2), {"x": torch.zeros(2)}]
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
@@ -48,3 +52,54 @@ def test_trainer_explains_a_full_disk_in_its_error_and_its_status(small_disk: Pa
     status = trainer.folder.read_status()
     assert status.state is RunState.FAILED
     assert "Free some space" in status.message
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the checkpoint of a run after one step."""
+    trainer = create_trainer(tmp_path_factory.mktemp("checkpoint"))
+    trainer.train_step()
+    trainer.save_checkpoint()
+    return trainer.folder.checkpoint_file
+
+
+def resume_one_step(folder: Path) -> None:
+    """Resume the run with the checkpoint in a folder, and load its model."""
+    load_run_model(RunFolder(folder), CPU.device)
+    create_trainer(folder).train_step()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["settings", "batch_size", "step", "network", "stage", "optimiser", "totals", "scaler", "subhead"],
+)
+def test_checkpoint_with_a_missing_or_wrong_entry_is_reported(checkpoint: Path, tmp_path: Path, name: str):
+    content = torch.load(checkpoint, weights_only=True)
+    without = {key: value for key, value in content.items() if key != name}
+    wrong = [without, *({**content, name: value} for value in _WRONG_VALUES if type(value) is not type(content[name]))]
+    for number, changed in enumerate(wrong):
+        folder = tmp_path / str(number)
+        (folder / "checkpoints").mkdir(parents=True)
+        torch.save(changed, folder / "checkpoints" / "last.pt")
+        with pytest.raises(CrlcError, match=r"last\.pt"):
+            resume_one_step(folder)
+
+
+@pytest.mark.parametrize("name", ["network", "optimiser", "totals"])
+@pytest.mark.parametrize("value", [{"x": torch.zeros(2)}, {"x": {}}])
+def test_checkpoint_of_another_network_is_reported(checkpoint: Path, tmp_path: Path, name: str, value: object):
+    (tmp_path / "checkpoints").mkdir()
+    torch.save({**torch.load(checkpoint, weights_only=True), name: value}, tmp_path / "checkpoints" / "last.pt")
+    with pytest.raises(DamagedError, match=r"last\.pt is damaged"):
+        resume_one_step(tmp_path)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.001, 0.3, 0.5, 0.9, 0.99])
+def test_checkpoint_with_changed_bytes_is_reported(checkpoint: Path, tmp_path: Path, fraction: float):
+    content = bytearray(checkpoint.read_bytes())
+    position = int(fraction * len(content))
+    content[position : position + 200] = bytes(byte ^ 0xFF for byte in content[position : position + 200])
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.pt").write_bytes(content)
+    with pytest.raises(CrlcError):
+        resume_one_step(tmp_path)

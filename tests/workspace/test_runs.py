@@ -16,7 +16,8 @@ def test_rename_changes_only_the_title(workspace: Workspace):
     runs = RunStore(workspace)
     for second, name in enumerate(("b", "a")):
         run = RunFolder(workspace.root / "runs" / name)
-        run.write_metadata({"dataset": "set", "settings": {"clusters": 3}})
+        own = {"dataset": "set", "dataset_uid": "u", "manifest_version": 1}
+        run.write_metadata({**own, "settings": {"clusters": 3}})
         os.utime(run.path / "run.json", (1000 + second, 1000 + second))
     before = runs.open("b").read_metadata()
     runs.rename(runs.open("b"), "  The   first ")

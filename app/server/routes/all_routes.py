@@ -15,5 +15,5 @@ ROUTES = [
     *EXPORT_ROUTES,
     *GALLERY_ROUTES,
     *LIST_ROUTES,
-    Route("/images/{dataset}/{image_id:int}", serve_image),
+    Route("/images/{dataset}/{image_id}", serve_image),
 ]

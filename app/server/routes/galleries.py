@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from app.server.routes.images import HEADERS, SIDES, open_dataset
+from app.server.routes.images import HEADERS, open_dataset, parse_number, parse_side, reject_side
 from app.urls import MAX_GALLERY_IMAGES
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_records
@@ -20,7 +20,6 @@ from crlc.data.thumbnails import make_record_thumbnail
 from crlc.errors import CrlcError
 
 _LENGTH_BYTES = 4
-_MAX_ID = 2**53
 _decoders = ThreadPoolExecutor(min(4, os.cpu_count() or 1), thread_name_prefix="gallery")
 """Decoding releases the GIL, so that a few threads decode at the same time."""
 
@@ -30,12 +29,12 @@ def serve_gallery(request: Request) -> Response:
 
     A missing or unreadable image has length 0. Images are sent as soon as they are encoded.
     """
-    side, given = request.query_params.get("side", ""), request.query_params.get("ids", "").split(",")
-    if not side.isdecimal() or int(side) not in SIDES:
-        return PlainTextResponse(f"side must be from {SIDES.start} to {SIDES.stop - 1}", 400)
-    if len(given) > MAX_GALLERY_IMAGES or not all(text.isdecimal() and int(text) < _MAX_ID for text in given):
+    side, given = parse_side(request.query_params.get("side", "")), request.query_params.get("ids", "").split(",")
+    if side is None:
+        return reject_side()
+    ids = [number for number in map(parse_number, given[: MAX_GALLERY_IMAGES + 1]) if number is not None]
+    if len(given) > MAX_GALLERY_IMAGES or len(ids) != len(given):
         return PlainTextResponse(f"ids must be at most {MAX_GALLERY_IMAGES} numbers with commas between them", 400)
-    ids = [int(text) for text in given]
     try:
         dataset = open_dataset(request.path_params["dataset"])
         records = read_records(dataset, np.array(ids, np.int64))
@@ -43,7 +42,7 @@ def serve_gallery(request: Request) -> Response:
         return PlainTextResponse(str(error), 404)
     # `identity` prevents compression by middleware: the images are compressed already.
     headers = {**HEADERS, "Content-Encoding": "identity"}
-    images = _stream_images(dataset, [records.get(number) for number in ids], int(side))
+    images = _stream_images(dataset, [records.get(number) for number in ids], side)
     return StreamingResponse(images, media_type="application/octet-stream", headers=headers)
 
 

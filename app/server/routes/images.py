@@ -14,6 +14,7 @@ from crlc.errors import CrlcError
 from crlc.workspace import Workspace
 
 SIDES = range(16, 2049)
+_MAX_DIGITS = 16
 ORIGINAL_SIDE = 16_384
 """Longest side of an image at its original resolution; only a single larger image would exceed the memory of a page."""
 
@@ -24,17 +25,35 @@ HEADERS = {
 }
 
 
+def parse_number(text: str) -> int | None:
+    """Return a whole number from a URL; `None` if the text is none, or larger than any id.
+
+    Python refuses to convert more than 4,300 digits, and SQLite stores numbers below 2^63 only.
+    """
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _MAX_DIGITS else None
+
+
+def parse_side(text: str) -> int | None:
+    """Return the side of images in pixels from a URL; `None` if it is not one of `SIDES`."""
+    side = parse_number(text)
+    return side if side in SIDES else None
+
+
+def reject_side() -> Response:
+    """Return the response to a request with a side that is not allowed."""
+    return PlainTextResponse(f"side must be from {SIDES.start} to {SIDES.stop - 1}", 400)
+
+
 def serve_image(request: Request) -> Response:
     """Send one image of a dataset, with its longer side at most as requested, or at its original resolution."""
-    side = request.query_params.get("side", "256")
-    if side == ORIGINAL:
-        side = str(ORIGINAL_SIDE)
-    elif not side.isdecimal() or int(side) not in SIDES:
-        return PlainTextResponse(f"side must be from {SIDES.start} to {SIDES.stop - 1}", 400)
+    wanted, image_id = request.query_params.get("side", "256"), parse_number(request.path_params["image_id"])
+    side = ORIGINAL_SIDE if wanted == ORIGINAL else parse_side(wanted)
+    if side is None:
+        return reject_side()
+    if image_id is None:
+        return PlainTextResponse("there is no image with this id", 404)
     try:
-        thumbnail = make_thumbnail(
-            open_dataset(request.path_params["dataset"]), request.path_params["image_id"], int(side)
-        )
+        thumbnail = make_thumbnail(open_dataset(request.path_params["dataset"]), image_id, side)
     except CrlcError as error:
         return PlainTextResponse(str(error), 404)
     return Response(thumbnail.content, media_type=thumbnail.media_type, headers=HEADERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 from crlc.analysis.neighbours.index import NeighbourIndex
 from crlc.analysis.normalization import fingerprint_features
@@ -49,6 +49,12 @@ def save_index(index: NeighbourIndex, path: Path) -> None:
         )
 
 
+class _MarkerEntries(TypedDict):
+    bytes: int
+    recall: float
+    features: str
+
+
 def load_index(path: Path, features: Features) -> NeighbourIndex:
     """Load an index that `save_index` wrote for the same features.
 
@@ -57,16 +63,16 @@ def load_index(path: Path, features: Features) -> NeighbourIndex:
     """
     import faiss
 
-    marker = read_json(_marker_path(path), _KIND, _VERSION, _ADVICE)
-    if not path.is_file() or path.stat().st_size != marker.get("bytes"):
+    marker = read_json(_marker_path(path), _KIND, _VERSION, _ADVICE, _MarkerEntries)
+    if not path.is_file() or path.stat().st_size != marker["bytes"]:
         raise DamagedError(f"{path} does not have the length that its marker file states.", advice=_ADVICE)
-    if marker.get("features") != fingerprint_features(features):
+    if marker["features"] != fingerprint_features(features):
         raise DamagedError(f"{path} was built from other features than those given.", advice=_ADVICE)
     try:
         index = faiss.read_index(str(path))
     except RuntimeError as error:
         raise DamagedError(f"{path} cannot be read ({str(error).splitlines()[0]}).", advice=_ADVICE) from None
-    return NeighbourIndex(features, index, float(marker["recall"]))
+    return NeighbourIndex(features, index, marker["recall"])
 
 
 def _marker_path(path: Path) -> Path:

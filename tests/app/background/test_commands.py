@@ -90,6 +90,15 @@ def test_runner_reports_progress_and_can_cancel_a_command(runner: CommandRunner,
     assert runner.get_result(waiting).state == CommandState.DONE  # a result stays
 
 
+def test_runner_reports_a_process_that_the_system_killed(runner: CommandRunner, endless: Command, tmp_path: Path):
+    """It is not cancelled: nobody asked for that, and memory may be short."""
+    wait_for_progress(runner, endless)
+    psutil.Process(int((tmp_path / PID_FILE).read_text())).kill()
+    result = runner.wait(endless, WAIT_SECONDS)
+    assert result.state == CommandState.FAILED
+    assert "memory" in result.error
+
+
 def test_close_kills_the_running_command(runner: CommandRunner, endless: Command, tmp_path: Path):
     wait_for_progress(runner, endless)
     pid = int((tmp_path / PID_FILE).read_text())

@@ -63,6 +63,15 @@ def test_image_route_rejects_unknown_images_and_sizes(app: RunningApp, tmp_path:
     assert response.status == status
 
 
+def test_image_routes_reject_numbers_that_are_too_large(app: RunningApp, tmp_path: Path):
+    save_images(tmp_path / "set", 1)
+    app.workspace.import_dataset(str(tmp_path / "set"))
+    for number in (2**63, "9" * 5000):
+        assert send_request(app, f"/images/set/{number}").status == 404
+        assert send_request(app, f"/images/set/1?side={number}").status == 400
+        assert send_request(app, f"/galleries/set?side=99&ids={number}").status == 400
+
+
 def test_server_rejects_unknown_host_headers(app: RunningApp):
     assert send_request(app, "/", Host="evil.example").status == 400
     assert send_request(app, "/", Host="localhost").status == 200
