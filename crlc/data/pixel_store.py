@@ -58,7 +58,7 @@ class PixelStore:
         self.size = size
         self._file = get_pixel_file(folder, size)
         if is_complete:
-            self._rows = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE, _MarkerEntries)["rows"]
+            self._rows: int = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE, _MarkerEntries)["rows"]
         else:
             self._rows = self._file.stat().st_size // count_image_bytes(size)
         known = np.asarray(ids, dtype=np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import TypedDict
 
 from crlc.errors import CrlcError
 from crlc.files import read_json, write_json
@@ -14,13 +15,17 @@ _ADVICE = "Delete it: it is created again."
 _MAX_FOLDERS = 8
 
 
+class _FolderEntries(TypedDict):
+    paths: list[str]
+
+
 def list_recent_folders(workspace: Workspace) -> list[str]:
     """Return the existing folders and files that were imported last, the newest first."""
     try:
-        paths = read_json(workspace.root / _FILE, _KIND, _VERSION, _ADVICE)["paths"]
-    except (CrlcError, OSError, KeyError):
+        paths = read_json(workspace.root / _FILE, _KIND, _VERSION, _ADVICE, _FolderEntries)["paths"]
+    except CrlcError:
         return []
-    return [path for path in paths if isinstance(path, str) and os.path.exists(path)]
+    return [path for path in paths if os.path.exists(path)]
 
 
 def add_recent_folder(workspace: Workspace, path: str) -> None:

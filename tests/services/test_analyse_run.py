@@ -305,7 +305,7 @@ def test_analysis_names_a_missing_entry_of_the_result(workspace: Workspace, run:
     content = json.loads(file.read_text())
     del content["arrays"]
     file.write_text(json.dumps(content))
-    with pytest.raises(DamagedError, match="no entry 'arrays'"):
+    with pytest.raises(DamagedError, match=r"result\.json is damaged: it has no arrays"):
         open_analysis(workspace)
 
 
