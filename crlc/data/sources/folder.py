@@ -103,20 +103,24 @@ class FolderSource:
             except OSError as error:
                 yield SourceEntry(folder, 0, "", problem=f"the folder cannot be opened: {describe_os_error(error)}")
                 continue
-            with listing:
-                for item in listing:
-                    if is_hidden(item.name):
-                        continue
-                    path = f"{folder}/{item.name}" if folder else item.name
-                    entry = self._make_entry(item, path, visited, pending)
-                    if entry is None:
-                        continue
-                    split = parse_split(path.split("/", 1)[0]) if top_is_splits and "/" in path else None
-                    yield (
-                        entry
-                        if split is None
-                        else SourceEntry(path, entry.bytes, entry.stamp, split, None, entry.problem)
-                    )
+            try:
+                with listing:
+                    for item in listing:
+                        if is_hidden(item.name):
+                            continue
+                        path = f"{folder}/{item.name}" if folder else item.name
+                        entry = self._make_entry(item, path, visited, pending)
+                        if entry is None:
+                            continue
+                        split = parse_split(path.split("/", 1)[0]) if top_is_splits and "/" in path else None
+                        yield (
+                            entry
+                            if split is None
+                            else SourceEntry(path, entry.bytes, entry.stamp, split, None, entry.problem)
+                        )
+            except OSError as error:  # a folder that disappears, such as that of an ended process in /proc
+                problem = f"the folder cannot be listed completely: {describe_os_error(error)}"
+                yield SourceEntry(folder, 0, "", problem=problem)
 
     def read(self, path: str) -> bytes:
         """Return the content of one file."""

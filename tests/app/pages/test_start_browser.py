@@ -21,10 +21,8 @@ from tests.fixtures.images import save_images
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-
-def count_loaded_images(page: Page) -> int:
-    """Return the number of loaded images of datasets on the page."""
-    return page.evaluate("[...document.images].filter(i => i.src.includes('/images/') && i.naturalWidth > 0).length")
+LOADED_IMAGES = "[...document.images].filter(i => i.src.includes('/images/') && i.naturalWidth > 0).length"
+"""Number of loaded images of datasets on the page."""
 
 
 def test_sample_data_button_trains_the_digits(page: Page, app: RunningApp):
@@ -33,8 +31,7 @@ def test_sample_data_button_trains_the_digits(page: Page, app: RunningApp):
     page.wait_for_function(f"{POINTS} > 1", timeout=60_000)  # the curve grows
     open_page(page, "Start")
     expect(by_key(page, "dataset-digits").get_by_text("1,797 images · 16 px").first).to_be_visible()
-    page.wait_for_function("[...document.images].filter(i => i.naturalWidth > 0).length >= 12")
-    assert count_loaded_images(page) == 12
+    page.wait_for_function(f"{LOADED_IMAGES} === 12")
     # A second training is queued after the first one, whose curves stay.
     button(page, "try-digits").click()
     expect(button(page, "live-stop")).to_be_visible()
