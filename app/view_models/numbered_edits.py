@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -47,8 +47,11 @@ class EditSession:
     window: str = ""
     answered: int = 0
 
-    def take_new_edits(self, value: Any, parse: Callable[[Any], T]) -> list[T]:
-        """Return the edits in a value from the browser that were not returned before, in their order.
+    def iterate_new_edits(self, value: Any, parse: Callable[[Any], T]) -> Iterator[T]:
+        """Yield the edits in a value from the browser that were not applied before, in their order.
+
+        An edit counts as applied when the caller asks for the next one. Streamlit may interrupt the caller at any time
+        to run the page again: then the browser sends the edit again.
 
         Args:
             value: the value; one that cannot be parsed has no edits.
@@ -57,13 +60,13 @@ class EditSession:
         try:
             window, edits = str(value["window"]), sorted(map(parse, value["edits"]), key=lambda edit: edit.number)
         except (TypeError, KeyError, ValueError):
-            return []
+            return
         if window != self.window:
             self.window, self.answered = window, 0
-        new = [edit for edit in edits if edit.number > self.answered]
-        if new:
-            self.answered = new[-1].number
-        return new
+        for edit in edits:
+            if edit.number > self.answered:
+                yield edit
+                self.answered = edit.number
 
 
 def parse_card_edit(value: Any) -> CardEdit:

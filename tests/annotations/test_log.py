@@ -259,7 +259,7 @@ def edit_database(dataset: ImageDataset, query: str, *values: object) -> None:
         ("UPDATE meta SET value = 'uid-x' WHERE key = 'dataset'", "'set'"),
         ("UPDATE operations SET kind = 'paint'", "row 1: .*'paint'"),
         ("UPDATE operations SET content = '{\"ids\": [1'", "row 1: "),
-        ('UPDATE operations SET content = \'{"ids": [-1], "name": "x", "contents": 1}\'', "row 1: -1"),
+        ('UPDATE operations SET content = \'{"ids": [-1], "name": "x", "contents": 1}\'', "row 1: ids"),
         ("UPDATE operations SET kind = 'undo', content = '{\"operation\": 7}'", "row 1: operation 7"),
     ],
 )

@@ -207,7 +207,7 @@ def test_dataset_with_a_damaged_manifest_can_be_removed(imported: Workspace, len
         ('{"kind": "dataset"', "cannot be read"),
         ('{"kind": "run", "version": 1}', "is not a dataset file"),
         ('{"kind": "dataset", "version": 99}', "version 99; .* version 1"),
-        ('{"kind": "dataset", "version": 1}', "wrong or missing entry: 'name'"),
+        ('{"kind": "dataset", "version": 1}', "dataset.json .* name, uid"),
         ("[1, 2]", "is not a dataset file"),
     ],
 )

@@ -14,7 +14,7 @@ from app.components.clusters.editing import rename_cluster
 from app.components.common.metadata_line import Fact
 from app.components.gallery.tiles import build_tile_images_url, build_tiles
 from app.state.clusters import get_clusters_state, show_parts
-from app.state.exploring import get_explore_state, open_cluster, open_image, set_page
+from app.state.exploring import close_image, get_explore_state, open_cluster, open_image, set_page
 from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
 from app.view_models.numbered_edits import parse_card_edit
 from crlc.formatting import format_count
@@ -47,13 +47,14 @@ def show_cards(view: ClusterView, numbers: Sequence[int]) -> None:
 
 
 def _open_cluster(number: int) -> None:
+    close_image()  # Streamlit drops the message that its dialog was closed if the next action follows at once
     show_parts(())
     open_cluster(number)
 
 
 def _apply_edits(view: RunView, value: Any) -> None:
     """Store the edits that came from the browser; an edit that is sent twice is stored once."""
-    for edit in get_clusters_state(view.name).cards.take_new_edits(value, parse_card_edit):
+    for edit in get_clusters_state(view.name).cards.iterate_new_edits(value, parse_card_edit):
         if edit.selected is not None:
             get_explore_state().clusters_to_merge = [
                 number for number in edit.selected if number in view.cluster_numbers

@@ -8,10 +8,13 @@ function element(kind, className, text) {
   return made;
 }
 
+const RESEND_MS = 1000;
+
 class EditSender {
   constructor() {
     this.window = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
     this.next = 1;
+    this.attempt = 0;
     this.pending = [];
   }
 
@@ -19,12 +22,25 @@ class EditSender {
   add(edit, isReplaced) {
     this.pending = this.pending.filter((one) => !isReplaced(one));
     this.pending.push({ n: this.next++, ...edit });
-    this.setState("work", { window: this.window, edits: this.pending });
+    this.send();
+  }
+
+  send() {
+    clearTimeout(this.timer);
+    // Streamlit reports only values that have changed: the number of the attempt makes each one different.
+    this.setState("work", { window: this.window, edits: this.pending, attempt: ++this.attempt });
+    this.timer = setTimeout(() => this.pending.length && this.send(), RESEND_MS);
   }
 
   /** Drop the edits that Python has applied. */
   confirm({ window, answered }) {
     if (window === this.window) this.pending = this.pending.filter((one) => one.n > answered);
+    if (!this.pending.length) clearTimeout(this.timer);
+  }
+
+  /** Stop sending; call it when the component is removed. */
+  stop() {
+    clearTimeout(this.timer);
   }
 
   find(test) {

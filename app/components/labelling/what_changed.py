@@ -131,7 +131,7 @@ def _build_image_urls(view: RunView, groups: Sequence[ReviewGroup]) -> list[tupl
 def _apply_edits(before: RunView, after: RunView, value: Any) -> None:
     """Store the labels and names that came from the browser; an edit that is sent twice is stored once."""
     annotations = open_annotations(after.dataset)
-    for edit in get_label_state().review.take_new_edits(value, parse_review_edit):
+    for edit in get_label_state().review.iterate_new_edits(value, parse_review_edit):
         if edit.cluster is not None:
             rename_cluster(before if edit.is_before else after, edit.cluster, edit.name)
             request_rerun()

@@ -86,6 +86,7 @@ def preview_and_split(page: Page, app: RunningApp, run: RunFolder) -> None:
 
 
 def test_clusters_page_edits_clusters_on_their_cards(page: Page, app: RunningApp, tmp_path: Path):
+    page.goto("about:blank")  # the Start page would load images of the new dataset, too
     run = write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -216,6 +216,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.deck !== deck) return;
       deck.loader.stop();
+      deck.edits.stop();
       deck.observer.disconnect();
       parentElement.deck = null;
     });

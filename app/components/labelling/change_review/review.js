@@ -224,6 +224,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.review !== review) return;
       review.stop();
+      review.edits.stop();
       parentElement.review = null;
     });
 }
