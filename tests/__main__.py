@@ -5,8 +5,8 @@ Usage: `python -m tests [--quick] [pytest arguments]`
 `--quick` leaves out the tests marked `browser` or `slow`. Other arguments go to pytest: `python -m tests -k import`.
 Test files run in parallel, one process per core.
 
-If only tests in a browser fail, they run once more, one after the other, and their names are printed: on a busy computer
-Streamlit drops a message of the browser if the next one follows at once. Any other failure is final.
+If only tests in a browser fail, they run once more, one after the other, and their names are printed: on a busy
+computer Streamlit drops a message of the browser if the next one follows at once. Any other failure is final.
 """
 
 from __future__ import annotations
