@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import streamlit as st
 
+from app.state.location import get_page_hash
 from app.view_models.image_filters import ImageFilters
 from crlc.arrays import ImageIds
 
@@ -43,6 +44,9 @@ class ExploreState:
     selection: SelectedImages | None = None
     open_image: int | None = None
     """The image in the dialog."""
+
+    opened_on: str = ""
+    """Page on which the dialog was opened, by its identifier in Streamlit."""
 
     listed_ids: ImageIds = field(default_factory=lambda: np.empty(0, np.int64))
     """Images of the gallery in their order, through which the dialog steps."""
@@ -146,6 +150,7 @@ def open_image(image_id: int) -> None:
     """Open the dialog of an image."""
     state = get_explore_state()
     state.open_image = state.focus = image_id
+    state.opened_on = get_page_hash()
     state.pan_to_focus = False
     state.focus_count += 1
 
@@ -153,6 +158,15 @@ def open_image(image_id: int) -> None:
 def close_image() -> None:
     """Close the dialog of an image."""
     get_explore_state().open_image = None
+
+
+def close_image_of_another_page() -> None:
+    """Close the dialog if it was opened on another page.
+
+    Streamlit drops the message that the dialog was closed if the user opens another page at once.
+    """
+    if get_explore_state().opened_on != get_page_hash():
+        close_image()
 
 
 def show_on_map(image_id: int) -> None:

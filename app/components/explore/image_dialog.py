@@ -19,7 +19,14 @@ from app.components.gallery.image_grid import show_image_grid
 from app.components.gallery.tiles import build_tile_images_url, build_tiles
 from app.components.labelling.bulk_label import list_names
 from app.components.map.scatter_map import Focus, Highlight, show_scatter_map
-from app.state.exploring import close_image, get_explore_state, open_image, select_images, show_on_map
+from app.state.exploring import (
+    close_image,
+    close_image_of_another_page,
+    get_explore_state,
+    open_image,
+    select_images,
+    show_on_map,
+)
 from app.state.location import sync_url_parameter
 from app.state.widgets import get_widget_value, set_widget_value
 from app.urls import build_image_url
@@ -49,6 +56,7 @@ def show_image_dialog(view: ClusterView, method: str | None, go_to_map: Callable
         method: method of the map on the page; `None` if there is no map.
         go_to_map: opens the page with the map and the gallery.
     """
+    close_image_of_another_page()
     _sync_with_url()
     image_id = get_explore_state().open_image
     if image_id is None:

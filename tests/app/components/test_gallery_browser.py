@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -77,6 +78,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     page.goto(f"{app.url}/explore")
     expect_page(page, 1, 4, 60)
     frame = page.locator(".map").first
+    expect(frame).to_have_attribute("data-point-size", re.compile("."))
     fitted = frame.get_attribute("data-view"), float(frame.get_attribute("data-point-size"))
     for _ in range(5):
         frame.press("-")
