@@ -1,3 +1,3 @@
 """CRLC: clustering of unlabelled images by maximising mutual information across views."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
