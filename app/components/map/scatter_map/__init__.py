@@ -1,4 +1,4 @@
-"""WebGL map component. It loads the points by URL, and sends the gestures of the user to Python."""
+"""Component of the map (`crlc/export/scatter_map`): loads the points by URL, and sends gestures to Python."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import Colouring
 from app.view_models.image_selection import encode_mask
+from crlc.export.scatter_map import read_map_script, read_map_style
 
 _HERE = Path(__file__).parent
 _HOVER_PIXELS = 160
@@ -31,6 +32,16 @@ class Focus(NamedTuple):
 
     turn: int
     """A new number for each request to move."""
+
+
+class Marker(NamedTuple):
+    """A pin at map coordinates that are no point, such as the place of a new image. The map pans to a new marker."""
+
+    x: float
+    """From -1 to 1, as `ClusterView.load_coordinates` returns them."""
+
+    y: float
+    text: str = ""
 
 
 class MapEvents(NamedTuple):
@@ -67,13 +78,14 @@ class Highlight(NamedTuple):
     focus: Focus | None = None
     """An image with a ring."""
 
+    marker: Marker | None = None
+    """A pin at any place of the map."""
+
 
 @cache
 def _load_component() -> Any:
-    # One script: the browser loads nothing from other servers.
-    parts = ("points.js", "legend.js", "gestures.js", "motion.js", "map.js")
-    script = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in parts)
-    return st.components.v2.component("crlc_scatter_map", js=script, css=(_HERE / "map.css").read_text("utf-8"))
+    script = "\n".join((read_map_script(), (_HERE / "component.js").read_text(encoding="utf-8")))
+    return st.components.v2.component("crlc_scatter_map", js=script, css=read_map_style())
 
 
 def show_scatter_map(
@@ -111,6 +123,7 @@ def show_scatter_map(
         "shown": encode_mask(marked.shown),
         "chosen": encode_mask(marked.chosen),
         "focus": None if marked.focus is None else marked.focus._asdict(),
+        "marker": None if marked.marker is None else marked.marker._asdict(),
         "images": f"/images/{view.dataset.name}/",
         "imageQuery": f"?side={_HOVER_PIXELS}&v=m{view.layout_version}",
         "height": height,

@@ -1,6 +1,6 @@
 // Mouse, touch and keyboard input of the map: moving, selecting, switching tools. No drawing here.
 
-class Gestures {
+class Gestures extends MapView {
   listen() {
     const canvas = this.canvas;
     canvas.addEventListener("webglcontextlost", (event) => event.preventDefault()); // it may come back

@@ -14,20 +14,6 @@ function bits(text, count) {
   return (row) => row < count && (bytes[row >> 3] >> (row & 7)) & 1;
 }
 
-async function fetchArray(url, Kind) {
-  const response = await fetch(url, { credentials: "same-origin" });
-  if (!response.ok) throw new Error(await response.text());
-  return new Kind(await response.arrayBuffer());
-}
-
-/** Wait until the browser is idle, at most half a second. */
-function idle() {
-  return new Promise((done) => {
-    if (window.requestIdleCallback) requestIdleCallback(done, { timeout: 500 });
-    else setTimeout(done, 100);
-  });
-}
-
 const EYE = "M12 5C7 5 2.7 8.1 1 12c1.7 3.9 6 7 11 7s9.3-3.1 11-7c-1.7-3.9-6-7-11-7zm0 11a4 4 0 1 1 0-8 4 4 0 0 1 0 8z";
 const NAMESPACE = "http://www.w3.org/2000/svg";
 

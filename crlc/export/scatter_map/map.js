@@ -1,6 +1,6 @@
-// The map: moving, hovering, clicking, selecting. Points come from the app's own server by URL.
-// All texts are set as text content. Sends `region` (a polygon), `value` (of a legend entry),
-// `clicked`, `hidden` and `cleared` to Python.
+// The map: connects points, view, input and legend. All texts are set as text content.
+// `send` receives the gestures of the user: `region` (a polygon), `value` (of a legend entry), `clicked`, `hidden`
+// and `cleared`.
 
 const ZOOM_STEP = 1.3;
 const HOVER_PIXELS = 9; // maximum distance of the mouse from a hovered point
@@ -24,7 +24,6 @@ class PointMap extends MovingMap {
     this.tool = "pan";
     this.pointers = new Map();
     this.hovered = -1;
-    this.loaded = {};
     this.build();
     this.points = makePoints(this.canvas);
     this.frame.dataset.kind = this.points.kind;
@@ -44,6 +43,9 @@ class PointMap extends MovingMap {
     this.drawing.append(this.outline);
     this.ring = element("div", "ring");
     this.focusRing = element("div", "ring place");
+    this.marker = element("div", "marker");
+    this.markerText = element("span");
+    this.marker.append(this.markerText);
     this.card = element("div", "card");
     this.image = element("img");
     this.image.alt = "";
@@ -64,9 +66,9 @@ class PointMap extends MovingMap {
       (value) => this.highlight(value),
       (value, more) => this.send("value", { value, more }),
     );
-    for (const hidden of [this.ring, this.focusRing, this.card]) hidden.hidden = true;
+    for (const hidden of [this.ring, this.focusRing, this.marker, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
-    this.stage.append(this.canvas, this.drawing, this.focusRing, this.ring, this.card);
+    this.stage.append(this.canvas, this.drawing, this.focusRing, this.marker, this.ring, this.card);
     this.tools.append(this.status);
     this.frame.append(this.tools, this.stage, this.legend.box);
     this.root.append(this.frame);
@@ -90,33 +92,15 @@ class PointMap extends MovingMap {
     for (const [other, button] of Object.entries(this.buttons)) button.setAttribute("aria-pressed", other === name);
   }
 
-  // ---- data from Python
+  // ---- data
 
-  async update(data, send) {
+  /** Set the options, masks and colours that the next points are shown with. */
+  configure(data, send) {
     this.send = send;
     this.data = data;
     this.frame.style.height = data.height ? `${data.height}px` : "100%";
     this.frame.classList.toggle("compact", Boolean(data.compact));
     this.legend.box.hidden = Boolean(data.compact);
-    const ticket = (this.ticket = (this.ticket || 0) + 1);
-    try {
-      if (data.compact && !this.coordinates) await idle(); // load the images beside the map first
-      const [coordinates, ids, values] = await Promise.all([
-        this.load("coordinates", data.coordinates, Float32Array),
-        this.load("ids", data.ids, Uint32Array),
-        this.load("values", data.values, Uint16Array),
-      ]);
-      if (ticket !== this.ticket) return;
-      if (coordinates.length !== 2 * ids.length || values.length !== ids.length) throw new Error("lengths differ");
-      this.show(coordinates, ids, values);
-    } catch (error) {
-      if (ticket === this.ticket) this.status.textContent = `The map could not be loaded: ${error.message}. Reload the page.`;
-    }
-  }
-
-  async load(name, url, Kind) {
-    if (this.loaded[name]?.url !== url) this.loaded[name] = { url, content: fetchArray(url, Kind) };
-    return this.loaded[name].content;
   }
 
   show(coordinates, ids, values) {
@@ -140,16 +124,16 @@ class PointMap extends MovingMap {
       this.draw();
     }
     if (isNew) this.fit(!keepsView);
-    const focus = this.data.focus;
+    const { focus, marker } = this.data;
     if (focus && focus.turn !== this.focusTurn) {
       this.focusTurn = focus.turn;
-      if (focus.move) {
-        this.showsAll = false;
-        this.view.x = coordinates[2 * focus.row];
-        this.view.y = coordinates[2 * focus.row + 1];
-        this.view.scale = Math.max(this.view.scale, this.computeFittingScale() * (this.data.compact ? 2 : 4));
-        this.draw();
-      }
+      if (focus.move) this.moveTo(coordinates[2 * focus.row], coordinates[2 * focus.row + 1]);
+    }
+    const markerText = JSON.stringify(marker ?? null);
+    if (this.shownMarker !== markerText) {
+      this.shownMarker = markerText;
+      this.markerText.textContent = marker?.text ?? "";
+      if (marker) this.moveTo(marker.x, marker.y);
     }
     this.outline.setAttribute("d", "");
     this.drawRings();
@@ -204,64 +188,7 @@ class PointMap extends MovingMap {
     this.draw();
   }
 
-  // ---- view
-
-  /** Return the scale at which the whole map is visible. */
-  computeFittingScale() {
-    return 0.47 * Math.min(this.canvas.clientWidth, this.canvas.clientHeight);
-  }
-
-  fit(again = false) {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    if (!width || !height) return; // a hidden tab: the observer calls again
-    const ratio = window.devicePixelRatio || 1;
-    const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.canvas.width !== wide || this.canvas.height !== high) {
-      this.canvas.width = wide;
-      this.canvas.height = high;
-    }
-    if (!again && this.showsAll && this.motion) this.motion.view = null; // points go on moving, in the new size
-    if (again || this.showsAll) this.showAll();
-    else this.draw();
-  }
-
-  /** Show the whole map, also when its size changes, until the user moves or zooms it. */
-  showAll() {
-    this.view = { x: 0, y: 0, scale: this.computeFittingScale() };
-    this.showsAll = true;
-    this.draw();
-  }
-
-  zoom(by, at = [this.canvas.clientWidth / 2, this.canvas.clientHeight / 2]) {
-    const before = this.toMap(at);
-    const least = this.computeFittingScale() / 3;
-    this.view.scale = Math.max(least, Math.min(this.view.scale * by, this.computeFittingScale() * 2000));
-    const after = this.toMap(at);
-    this.view.x += before[0] - after[0];
-    this.view.y += before[1] - after[1];
-    this.showsAll = false;
-    this.draw();
-  }
-
-  move(dx, dy) {
-    this.view.x -= dx / this.view.scale;
-    this.view.y += dy / this.view.scale;
-    this.showsAll = false;
-    this.draw();
-  }
-
-  toMap([x, y]) {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    return [this.view.x + (x - width / 2) / this.view.scale, this.view.y - (y - height / 2) / this.view.scale];
-  }
-
-  /** Return where a point is drawn, in CSS pixels from the upper left corner; it follows a moving point. */
-  toScreen(row) {
-    const { clientWidth: width, clientHeight: height } = this.canvas;
-    const [x, y] = this.motion?.locate(row) ?? [this.coordinates[2 * row], this.coordinates[2 * row + 1]];
-    const view = this.computeDrawnView();
-    return [width / 2 + (x - view.x) * view.scale, height / 2 - (y - view.y) * view.scale];
-  }
+  // ---- drawing
 
   draw() {
     this.needsRedraw = true;
@@ -278,6 +205,7 @@ class PointMap extends MovingMap {
       if (this.needsRedraw) this.drawPoints();
       this.moveRing(this.ring, this.hovered);
       this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
+      this.moveMarker();
       this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
       if (this.motion) this.drawRings();
     });
@@ -314,6 +242,14 @@ class PointMap extends MovingMap {
     const [x, y] = this.toScreen(row);
     ring.style.left = `${x}px`;
     ring.style.top = `${y}px`;
+  }
+
+  moveMarker() {
+    const marker = this.data.marker;
+    this.marker.hidden = !marker;
+    if (!marker) return;
+    const [x, y] = this.toWindow(marker.x, marker.y);
+    this.marker.style.transform = `translate(${x}px, ${y}px)`;
   }
 
   // ---- hovering and clicking
@@ -355,17 +291,4 @@ class PointMap extends MovingMap {
     cancelAnimationFrame(this.frameRequest);
     this.points.destroy();
   }
-}
-
-export default function ({ data, parentElement, setTriggerValue }) {
-  // Streamlit calls again whenever the data changes: the map stays, with its view.
-  const map = (parentElement.pointMap ||= new PointMap(parentElement));
-  map.update(data, setTriggerValue);
-  return () =>
-    setTimeout(() => {
-      const host = parentElement.host ?? parentElement;
-      if (host.isConnected || parentElement.pointMap !== map) return;
-      map.destroy();
-      parentElement.pointMap = null;
-    });
 }
