@@ -7,11 +7,12 @@ from typing import Any
 from torch import nn
 
 from crlc.errors import UsageError
+from crlc.model.backbone_pair import SEPARATOR, UNIT_NORMALIZATION, BackbonePair
 from crlc.model.backbones import AUTO_STEM, SCRATCH_BACKBONES
-from crlc.model.pretrained import DEFAULT_BACKBONE, remove_classifier
+from crlc.model.installed_weights import INSTALLED_WEIGHTS
+from crlc.model.pretrained import remove_classifier
 
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
-_DEFAULT_ARCHITECTURE = "tf_efficientnet_lite0"
 _PRETRAINED_OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"transform_input": True, "aux_logits": False, "init_weights": False},
     "inception_v3": {"transform_input": True, "init_weights": False},
@@ -35,10 +36,14 @@ def build_untrained_backbone(name: str, image_size: int, stem: str = AUTO_STEM) 
             return SCRATCH_BACKBONES[name](image_size, stem).module
         if name.startswith(_TORCHVISION):
             return _build_torchvision(name.removeprefix(_TORCHVISION))
-        if name == DEFAULT_BACKBONE or name.startswith(_TIMM):
+        if SEPARATOR in name:
+            first, second = (build_untrained_backbone(part, image_size) for part in name.split(SEPARATOR, 1))
+            return BackbonePair(first, second, UNIT_NORMALIZATION, UNIT_NORMALIZATION)
+        if name in INSTALLED_WEIGHTS or name.startswith(_TIMM):
             import timm
 
-            architecture = _DEFAULT_ARCHITECTURE if name == DEFAULT_BACKBONE else name.removeprefix(_TIMM)
+            known = INSTALLED_WEIGHTS.get(name)
+            architecture = name.removeprefix(_TIMM) if known is None else known.network_name
             module: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0)
             return module
     except (ValueError, RuntimeError) as error:  # raised by the libraries for an unknown name

