@@ -13,12 +13,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
-_PACKAGE_ROOT = Path(__file__).resolve().parents[1]
+from crlc.installation import PACKAGE_ROOT, is_found_by_python
+
 _START_TIME_TOLERANCE_SECONDS = 1.0
 
 
@@ -50,7 +50,8 @@ def python_environment(defaults: Mapping[str, str] | None = None) -> dict[str, s
     Args:
         defaults: variables for the child process, unless the user has set them.
     """
-    paths = [str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
+    # site-packages must not be on PYTHONPATH: it would come before the standard library.
+    paths = ["" if is_found_by_python() else str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
     return {**(defaults or {}), **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 

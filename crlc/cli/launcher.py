@@ -14,6 +14,8 @@ import sys
 import time
 import uuid
 
+from crlc.subprocesses import python_command, python_environment
+
 _IS_LAUNCHED, _ERROR_FILE = "CRLC_LAUNCHED", "TORCHELASTIC_ERROR_FILE"
 """Environment variables of the launched processes."""
 
@@ -28,7 +30,7 @@ def run_in_processes(count: int, arguments: list[str]) -> int:
     Returns:
         The exit code.
     """
-    launcher = subprocess.Popen([sys.executable, "-m", __name__, str(count), *arguments])
+    launcher = subprocess.Popen(python_command("-m", __name__, str(count), *arguments), env=python_environment())
 
     def forward_signal(*_: object) -> None:
         launcher.send_signal(signal.SIGTERM)  # the launcher stops the processes and waits for their checkpoint
@@ -66,7 +68,7 @@ def _launch(count: int, arguments: list[str]) -> int:
         max_restarts=0,
     )
     try:
-        elastic_launch(config, sys.executable)("-m", "crlc", *arguments)
+        elastic_launch(config, sys.executable)("-P", "-m", "crlc", *arguments)
     except ChildFailedError as error:
         return _print_failure(error, count)
     except SignalException:

@@ -17,6 +17,7 @@ from typing import NoReturn
 from crlc import __version__
 from crlc.cli import (
     analysis,
+    app,
     assign,
     cluster_count,
     clusters,
@@ -48,6 +49,7 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
+    "app": Command("Start the app in the browser.", app.add_app_arguments, app.run_app),
     "import": Command(
         "Import images as a dataset, or update an existing dataset.", datasets.add_import_arguments, datasets.run_import
     ),

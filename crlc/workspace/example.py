@@ -19,12 +19,13 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.errors import BusyError, DamagedError, explain_disk_full
 from crlc.files import read_json, write_json, writer_lock
+from crlc.installation import get_studio_folder
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.workspace.workspace import Workspace
 
-EXAMPLE_ARCHIVE = Path(__file__).resolve().parents[2] / "assets" / "digits-run.zip"
+EXAMPLE_ARCHIVE = get_studio_folder() / "assets" / "digits-run.zip"
 """Archive that `python assets/make_sample_run.py` creates."""
 
 EXAMPLE_DATASET, EXAMPLE_RUN = "digits", "digits-example"
