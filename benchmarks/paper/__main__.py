@@ -17,10 +17,10 @@ from pathlib import Path
 import torch
 
 from benchmarks.paper.catalogue import EXPERIMENTS
-from benchmarks.paper.data import DataLocations, find_source
+from benchmarks.paper.data import DATASETS, DataLocations, find_source
 from benchmarks.paper.experiment import Experiment
 from benchmarks.paper.listing import describe_experiments
-from benchmarks.paper.miniature import select_paper_trials, shorten_experiment, shrink_experiment
+from benchmarks.paper.miniature import select_datasets, select_paper_trials, shorten_experiment, shrink_experiment
 from benchmarks.paper.report import write_report
 from benchmarks.paper.results import read_results
 from benchmarks.paper.runs import Setup, TrialRun
@@ -91,6 +91,8 @@ def run_experiment(
 
 def _adapt(experiment: Experiment, options: argparse.Namespace) -> Experiment:
     experiment = shrink_experiment(experiment) if options.miniature else select_paper_trials(experiment)
+    if options.datasets:
+        experiment = select_datasets(experiment, options.datasets)
     return experiment if options.epochs is None else shorten_experiment(experiment, options.epochs)
 
 
@@ -101,6 +103,9 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="show what each experiment needs, without training")
     parser.add_argument("--miniature", action="store_true", help="small data and a small network")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--datasets", nargs="+", choices=sorted(DATASETS), metavar="NAME", help="only trials on these datasets"
+    )
     parser.add_argument("--out", type=Path, default=Path("paper-runs"), help="folder of workspace and results")
     parser.add_argument("--data", type=Path, help="folder with fashion_10k.npz and cifar10_5k, for miniatures")
     parser.add_argument("--imagenet", type=Path, help="folder with the training images of ImageNet")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,11 @@ def shrink_experiment(experiment: Experiment) -> Experiment:
 def select_paper_trials(experiment: Experiment) -> Experiment:
     """Return an experiment on the paper's data, without the trials that only its miniature has."""
     return replace(experiment, trials=tuple(trial for trial in experiment.trials if not trial.miniature_only))
+
+
+def select_datasets(experiment: Experiment, datasets: Collection[str]) -> Experiment:
+    """Return an experiment without the trials on other datasets."""
+    return replace(experiment, trials=tuple(trial for trial in experiment.trials if trial.dataset in datasets))
 
 
 def _shrink_trial(trial: Trial, dataset: str) -> Trial:

@@ -19,7 +19,7 @@ from benchmarks.paper.catalogue import EXPERIMENTS
 from benchmarks.paper.data import DATASETS, DataLocations, find_source
 from benchmarks.paper.experiment import Experiment, Trial
 from benchmarks.paper.listing import describe_experiments
-from benchmarks.paper.miniature import select_paper_trials, shorten_experiment, shrink_experiment
+from benchmarks.paper.miniature import select_datasets, select_paper_trials, shorten_experiment, shrink_experiment
 from benchmarks.paper.pictures import find_strips
 from benchmarks.paper.report import build_table
 from benchmarks.paper.results import SeedResult, TrialResult, read_results, summarize
@@ -139,6 +139,12 @@ def test_miniature_keeps_the_varied_setting_and_doubles_the_epochs_of_equal_view
     sgd = [trial for trial in shrink_experiment(BY_KEY["fig3"]).trials if trial.group == "SGD"]
     assert [trial.changes["feature_weight"] for trial in sgd] == [0.0, 1.0, 3.0, 10.0, 20.0]
     assert {trial.changes["optimizer"] for trial in sgd} == {"sgd"}
+
+
+def test_select_datasets_keeps_only_their_trials():
+    miniature = shrink_experiment(BY_KEY["table1"])
+    chosen = select_datasets(miniature, ["fashion_10k"])
+    assert [trial.label for trial in chosen.trials] == ["fashion_10k, CRLC", "fashion_10k, C-head only"]
 
 
 def test_documentation_names_every_experiment_and_only_files_that_exist():
