@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from app.components.training.estimate import (
     show_estimate,
 )
 from app.components.training.live_run import has_finished_run, show_live_run
+from app.components.training.paper_preset import list_default_values, show_paper_preset
 from app.components.training.sweep import show_sweep
 from app.state import training
 from app.state.selection import get_selection
@@ -39,7 +41,7 @@ from crlc.formatting import format_count
 from crlc.jobs.queue import JobQueue
 from crlc.jobs.shared_queue import get_queue
 from crlc.training.device import DEVICES
-from crlc.training.presets import DEFAULT_CLUSTERS, PRESET_NAMES
+from crlc.training.presets import DEFAULT_CLUSTERS
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 
@@ -60,7 +62,7 @@ _SHOWN_SETTINGS = (
 )
 _SETTING_COLUMNS = 2
 _ADVANCED_WIDGETS = {
-    "train-paper": None,
+    **list_default_values(),
     "train-method": "auto",
     "train-device": "auto",
     "train-others": "",
@@ -108,11 +110,11 @@ def _show_form(
     workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, is_busy: bool
 ) -> None:
     """Show the form, the time estimate, and the start button."""
+    training.set_default_count(dataset.name, max(2, len(summary.classes) or DEFAULT_CLUSTERS))
     clusters = st.number_input(
         "Clusters",
         min_value=2,
         max_value=100_000,
-        value=max(2, len(summary.classes) or DEFAULT_CLUSTERS),
         key=training.build_clusters_key(dataset.name),
         persist_state=training.PERSISTENCE,
         help="Sets the number of clusters. "
@@ -208,12 +210,8 @@ def _show_advanced_settings(
 ) -> tuple[TrainForm, TrainSettings | None]:
     """Show the advanced settings; empty widgets show the values of the preset once they are known."""
     first = (st.container(), st.container(), st.container())  # the form is narrow
-    paper = [name for name in PRESET_NAMES if name not in PRESETS]
-    preset = first[0].selectbox(
-        "Preset from the paper", paper, index=None, placeholder="None", key="train-paper",
-        persist_state=training.PERSISTENCE,
-        help="Replaces the preset above by the settings of an experiment in the paper. Takes hours on a GPU.",
-    )  # fmt: skip
+    with first[0]:
+        form = show_paper_preset(form)
     method = first[1].selectbox(
         "Method", ("auto", "end-to-end", "two-stage"), key="train-method", help=_METHOD_HELP,
         persist_state=training.PERSISTENCE,
@@ -222,7 +220,7 @@ def _show_advanced_settings(
         "Device", DEVICES, key="train-device", help="Sets the device to compute on. auto uses a GPU if there is one.",
         persist_state=training.PERSISTENCE,
     )  # fmt: skip
-    form = TrainForm(form.dataset, form.clusters, preset or form.preset, method, device)
+    form = replace(form, method=method, device=device)
     estimate = get_command_runner().get_result(build_estimate_command(workspace, dataset, form))
     base = read_planned_settings(estimate, form.preset)
     changes: dict[str, Any] = {}
@@ -241,7 +239,7 @@ def _show_advanced_settings(
     with st.popover("All settings"):
         show_text("\n".join(f"{one.group}.{one.name}: {one.help}" for one in list_setting_fields().values()))
     changes |= parse_assignments(text)
-    form = TrainForm(form.dataset, form.clusters, form.preset, method, device, changes)
+    form = replace(form, changes=changes)
     st.code(form.to_command(), language=None, wrap_lines=True)
     return form, base
 

@@ -31,6 +31,11 @@ def build_clusters_key(dataset: str) -> str:
     return f"train-clusters-{dataset}"
 
 
+def set_default_count(dataset: str, count: int) -> None:
+    """Set the number in the widget unless it has one. Streamlit warns of a default beside a value of the session."""
+    st.session_state.setdefault(build_clusters_key(dataset), count)
+
+
 def apply_suggested_count(dataset: str, count: int) -> None:
     """Write the suggested number into the widget (callback of a button)."""
     st.session_state[build_clusters_key(dataset)] = count

@@ -11,6 +11,7 @@ from typing import Any
 
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
+from crlc.training.paper_presets import SEMI_PRESETS
 from crlc.training.settings import TrainSettings, describe_settings
 
 _MIN_SWEEP_VALUES = 2
@@ -60,12 +61,22 @@ class TrainForm:
     group: str | None = None
     """Name of the sweep that the run belongs to."""
 
+    variant: str = ""
+    """Variant of a preset of the paper; empty for none."""
+
+    weights: str = ""
+    """File with pretrained weights; empty for none."""
+
     def to_arguments(self) -> list[str]:
         """Return the arguments of `crlc train`."""
         arguments = [self.dataset]
         if self.clusters is not None:
             arguments += ["--clusters", str(self.clusters)]
         arguments += ["--preset", self.preset]
+        arguments += ["--variant", self.variant] if self.variant else []
+        arguments += ["--weights", self.weights] if self.weights else []
+        # Presets of CRLC-semi train from scratch, with the labels of the Label page.
+        arguments += ["--labels", "workspace"] if self.preset in SEMI_PRESETS else []
         arguments += ["--method", self.method] if self.method != "auto" else []
         arguments += ["--device", self.device] if self.device != "auto" else []
         for name, value in self.changes.items():
@@ -77,6 +88,8 @@ class TrainForm:
     def describe_changes(self, main_presets: Sequence[str]) -> list[str]:
         """Return the differences from the main presets as texts, without the number of clusters."""
         texts = [] if self.preset in main_presets else [f"preset {self.preset}"]
+        texts += [f"variant {self.variant}"] if self.variant else []
+        texts += [f"weights {self.weights}"] if self.weights else []
         texts += [f"method {self.method}"] if self.method != "auto" else []
         texts += [f"device {self.device}"] if self.device != "auto" else []
         return texts + [f"{name.replace('_', ' ')} {value}" for name, value in self.changes.items()]

@@ -85,7 +85,17 @@ PAPER_PRESETS: dict[str, TrainSettings] = {
 PRESETS_WITH_WEIGHTS = ("paper-imagenet50", "paper-imagenet100", "paper-imagenet200")
 """Presets that need a file with the weights of a pretrained ResNet-50."""
 
+SEMI_PRESETS = tuple(name for name, settings in PAPER_PRESETS.items() if settings.stages.method == "semi")
+"""Presets of CRLC-semi, which need labels."""
+
 VARIANTS = (C_HEAD_ONLY, MEMORY_BANK, STORED_FEATURES) = ("c-head-only", "memory-bank", "stored-features")
+
+
+def list_variants(name: str) -> tuple[str, ...]:
+    """Return the variants that a preset of the paper has."""
+    if name in PRESETS_WITH_WEIGHTS:
+        return (STORED_FEATURES,)
+    return (C_HEAD_ONLY, MEMORY_BANK) if PAPER_PRESETS[name].pairing.pairs == VIEWS else ()
 
 
 def build_paper_preset(name: str, variant: str = "", weights: str = "") -> TrainSettings:
@@ -114,8 +124,7 @@ def build_paper_preset(name: str, variant: str = "", weights: str = "") -> Train
         return settings
     if variant not in VARIANTS:
         raise UsageError(f"variant={variant!r} is not known: it must be one of {', '.join(VARIANTS)}.")
-    is_suitable = settings.model.frozen if variant == STORED_FEATURES else settings.pairing.pairs == VIEWS
-    if not is_suitable:
+    if variant not in list_variants(name):
         allowed = "a frozen backbone" if variant == STORED_FEATURES else "pairs of views, not of neighbours"
         raise UsageError(f"variant={variant!r} is not allowed with preset={name!r}: it is for presets with {allowed}.")
     changes: dict[str, dict[str, Any]] = {

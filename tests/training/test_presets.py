@@ -8,7 +8,7 @@ import pytest
 
 from crlc.errors import UsageError
 from crlc.training.optimizer import compute_learning_rate
-from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS
+from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS, VARIANTS, list_variants
 from crlc.training.presets import PRESET_NAMES, PresetContext, build_preset
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import plan_stages
@@ -70,6 +70,21 @@ def test_preset_refuses_unknown_and_unsuitable_variants(preset: str, variant: st
     with pytest.raises(UsageError, match=fact) as error:
         build_preset(preset, replace(DIGITS, variant=variant))
     assert f"variant={variant!r}" in str(error.value)
+
+
+def test_list_variants_has_exactly_the_variants_that_a_preset_accepts():
+    for preset in PAPER_PRESETS:
+        accepted = []
+        for variant in VARIANTS:
+            try:
+                build_preset(preset, replace(DIGITS, variant=variant, weights="moco.pth"))
+            except UsageError:
+                continue
+            accepted.append(variant)
+        assert list_variants(preset) == tuple(accepted)
+    assert list_variants("paper-cifar10") == ("c-head-only", "memory-bank")
+    assert list_variants("paper-two-stage-stl10") == ()
+    assert list_variants("paper-imagenet200") == ("stored-features",)
 
 
 def test_paper_presets_two_stage():

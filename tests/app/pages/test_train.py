@@ -222,6 +222,29 @@ def test_train_page_relinks_moved_originals(empty: Workspace):
     assert empty.open_dataset("photos").info.location == str(empty.root.parent / "elsewhere")
 
 
+@pytest.mark.usefixtures("trained")
+def test_train_page_offers_the_variants_and_weights_of_a_paper_preset():
+    test = page("train")
+    assert "train-weights" not in {one.key for one in test.text_input}
+    paper = test.selectbox(key="train-paper")
+    paper.select("paper-cifar20").run()
+    test.selectbox(key="train-variant-paper-cifar20").select("memory-bank").run()
+    assert test.code[0].value == "crlc train digits --clusters 10 --preset paper-cifar20 --variant memory-bank"
+    assert "variant memory-bank" in texts(test)
+    paper.select("paper-two-stage-cifar10").run()  # has no variants
+    assert test.code[0].value == "crlc train digits --clusters 10 --preset paper-two-stage-cifar10"
+    paper.select("paper-imagenet50").run()
+    test.text_input(key="train-weights").set_value(' "/home/me/moco.pth" ').run()
+    test.selectbox(key="train-variant-paper-imagenet50").select("stored-features").run()
+    expected = "--preset paper-imagenet50 --variant stored-features --weights /home/me/moco.pth"
+    assert test.code[0].value == f"crlc train digits --clusters 10 {expected}"
+    test.button(key="reset-settings").click().run()
+    assert not test.exception
+    assert test.code[0].value == "crlc train digits --clusters 10 --preset quick"
+    paper.select("paper-cifar20").run()
+    assert test.selectbox(key="train-variant-paper-cifar20").value is None
+
+
 def test_train_page_queues_a_sweep_as_one_group(trained: Workspace):
     get_queue(trained).close()  # so that the jobs stay queued
     test = page("train")

@@ -56,6 +56,17 @@ def test_describe_changes_lists_differences_from_the_preset():
     assert form.describe_changes(("quick", "best")) == expected
 
 
+def test_train_form_adds_what_presets_of_the_paper_need():
+    bank = TrainForm("digits", preset="paper-cifar20", variant="memory-bank")
+    assert bank.to_arguments() == ["digits", "--preset", "paper-cifar20", "--variant", "memory-bank"]
+    assert bank.describe_changes(("quick",)) == ["preset paper-cifar20", "variant memory-bank"]
+    frozen = TrainForm("photos", preset="paper-imagenet50", weights="/home/me/moco.pth")
+    options = build_parser().parse_args(["train", *frozen.to_arguments()])
+    assert (options.weights, options.labels) == ("/home/me/moco.pth", None)
+    semi = TrainForm("digits", preset="paper-semi-cifar10")
+    assert build_parser().parse_args(["train", *semi.to_arguments()]).labels == "workspace"
+
+
 def test_parse_assignments_reads_names_and_values():
     assert parse_assignments(" seed = 3 \n\nclip_norm=5, seed=4") == {"seed": "4", "clip_norm": "5"}
     assert parse_assignments("nonsense") == {"nonsense": ""}
