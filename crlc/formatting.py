@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from crlc.progress import Progress
 
@@ -68,6 +68,11 @@ def format_count(count: int, singular: str, plural: str | None = None) -> str:
         plural: the noun for several; by default the singular with an `s`.
     """
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def format_cluster(number: int, names: Mapping[int, str]) -> str:
+    """Return `cluster 3`, or `3 cats` if the cluster has a name."""
+    return f"{number} {names[number]}" if number in names else f"cluster {number}"
 
 
 def format_list(texts: Sequence[str], limit: int, separator: str = ", ") -> str:

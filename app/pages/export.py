@@ -30,6 +30,7 @@ from app.view_models.export_previews import (
     preview_dataset_labels,
     preview_export,
 )
+from app.view_models.run_table import format_run_error
 from app.view_models.training_progress import describe_partial_result
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
 from crlc.errors import CrlcError, NotFoundError
@@ -52,7 +53,7 @@ _EXAMPLE_FOLDER = os.path.join(os.path.expanduser("~"), "sorted")
 
 def render() -> None:
     """Show the page."""
-    workspace = Workspace()
+    workspace, run = Workspace(), None
     show_heading("export")
     try:
         run = open_current_run(workspace)
@@ -63,7 +64,7 @@ def render() -> None:
             return
         exporter.has_map()  # raises an error for a run without a result
     except NotFoundError as error:
-        show_caption(str(error))
+        show_caption(str(error) if run is None else format_run_error(workspace, run.id, error))
         link_to("train", "Go to Train")
         _show_label_download(workspace)
         return

@@ -30,6 +30,7 @@ from crlc.arrays import ImageIds
 from crlc.clusters.names import get_display_names
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
+from crlc.formatting import format_cluster
 from crlc.progress import ProgressCallback, no_progress
 from crlc.services.analyse_run import QualityReport, RunAnalysis
 from crlc.services.exploration import Exploration
@@ -121,7 +122,7 @@ class ClusterView(ABC):
 
     def format_cluster(self, number: int) -> str:
         """Return the number of a cluster, with its name if it has one."""
-        return f"{number} {self.cluster_names[number]}" if number in self.cluster_names else f"cluster {number}"
+        return format_cluster(number, self.cluster_names)
 
     def get_colour(self, number: int) -> str:
         """Return the colour of a cluster: the same on every page, and in every run with a matching cluster."""

@@ -10,9 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_duration
 from crlc.runs.folder import RunFolder
+from crlc.runs.run_title import format_run_title
 from crlc.services.run_summary import summarize_run
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 from crlc.workspace import Workspace
@@ -84,6 +85,11 @@ def get_run_title(workspace: Workspace, run_id: str) -> str:
     return next((entry.unique_title for entry in list_runs(workspace) if entry.id == run_id), run_id)
 
 
+def format_run_error(workspace: Workspace, run_id: str, error: NotFoundError) -> str:
+    """Return the message of an error about a run with the title of the run instead of its id."""
+    return str(error).replace(run_id, get_run_title(workspace, run_id))
+
+
 def assign_unique_titles(entries: Sequence[RunEntry]) -> list[RunEntry]:
     """Return the runs with unique titles: the second run called `a` is `a (2)`."""
     taken: set[str] = set()
@@ -101,12 +107,11 @@ def _read_entry(folder: Path, *_: int) -> RunEntry:
     content = RunFolder(folder).read_metadata()
     settings = content["settings"]
     created = datetime.fromisoformat(content["created"]).astimezone()
-    default_title = f"{created:%d %b %H:%M} · {content['preset']} · {settings['clusters']} clusters"
     return RunEntry(
         folder.name,
         content["dataset"],
         content["dataset_uid"],
-        content.get("title") or default_title,
+        format_run_title(content),
         f"{created:%Y-%m-%d %H:%M}",
         content["preset"],
         settings,

@@ -7,14 +7,14 @@ An operation holds the new values, not the previous ones. Callers validate the v
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from crlc.errors import UsageError
-from crlc.formatting import format_count
+from crlc.formatting import format_cluster, format_count
 from crlc.paths import to_printable
 
 MAX_NAME_LENGTH = 200
@@ -25,6 +25,7 @@ _FORBIDDEN_CATEGORIES = ("Cc", "Cs", "Zl", "Zp")
 _DIRECTION_CHARACTERS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 Ids = tuple[int, ...]
+ClusterNames = Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,14 @@ class NameCluster:
     @property
     def title(self) -> str:
         """Description for the user."""
+        return self.describe({})
+
+    def describe(self, names: ClusterNames) -> str:
+        """Return the description with the names that clusters have before the edit."""
         if self.name is None:
-            return f"remove the name of cluster {self.cluster}"
+            return f"remove the name of {format_cluster(self.cluster, names)}"
+        if self.cluster in names:
+            return f"rename {format_cluster(self.cluster, names)} to {self.name!r}"
         return f"name cluster {self.cluster} {self.name!r}"
 
 
@@ -108,7 +115,13 @@ class MergeClusters:
     @property
     def title(self) -> str:
         """Description for the user."""
-        return f"merge clusters {_format_numbers(self.clusters)}"
+        return self.describe({})
+
+    def describe(self, names: ClusterNames) -> str:
+        """Return the description with the names that clusters have before the edit."""
+        if not any(cluster in names for cluster in self.clusters):
+            return f"merge clusters {_join([*map(str, self.clusters)])}"
+        return f"merge {_join([format_cluster(cluster, names) for cluster in self.clusters])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +140,12 @@ class SplitCluster:
     @property
     def title(self) -> str:
         """Description for the user."""
+        return self.describe({})
+
+    def describe(self, names: ClusterNames) -> str:
+        """Return the description with the names that clusters have before the edit."""
         new = range(self.first_new, self.first_new + len(self.parts) - 1)
-        return f"split cluster {self.cluster} into {_format_numbers((self.cluster, *new))}"
+        return f"split {format_cluster(self.cluster, names)} into {_join([*map(str, (self.cluster, *new))])}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +160,11 @@ class MoveImages:
     @property
     def title(self) -> str:
         """Description for the user."""
-        return f"move {format_count(len(self.ids), 'image')} to cluster {self.cluster}"
+        return self.describe({})
+
+    def describe(self, names: ClusterNames) -> str:
+        """Return the description with the names that clusters have before the edit."""
+        return f"move {format_count(len(self.ids), 'image')} to {format_cluster(self.cluster, names)}"
 
 
 ClusterEdit = NameCluster | MergeClusters | SplitCluster | MoveImages
@@ -271,8 +292,8 @@ def _is_forbidden(character: str) -> bool:
     return unicodedata.category(character) in _FORBIDDEN_CATEGORIES or character in _DIRECTION_CHARACTERS
 
 
-def _format_numbers(numbers: Ids) -> str:
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+def _join(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _read_single(kind: str, content: dict[str, Any]) -> SingleOperation:

@@ -13,12 +13,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
 from crlc.annotations.label_set import LabelSet
 from crlc.annotations.log import AnnotationLog, LogRow
 from crlc.annotations.operations import (
+    ClusterEdit,
+    ClusterNames,
     Exclude,
     Include,
     Label,
@@ -226,12 +229,17 @@ class AnnotationStore:
 
     # ---- history
 
-    def record(self, make: Callable[[AnnotationState], Operation | None]) -> HistoryEntry | None:
+    def record(
+        self,
+        make: Callable[[AnnotationState], Operation | None],
+        names: ClusterNames = MappingProxyType({}),
+    ) -> HistoryEntry | None:
         """Create an operation from the newest state and write it, while no other process can write.
 
         Args:
             make: returns the operation, returns `None` if nothing would change, or raises an error to refuse. It must
                 not store the state, and may be called twice.
+            names: names of the clusters, for the description of an edit.
 
         Returns:
             The new entry of the history, or `None` if nothing changes.
@@ -245,7 +253,8 @@ class AnnotationStore:
                 if operation is None:
                     return None
                 kind, content = to_record(operation)
-                row = self._log.append(kind, get_run(operation), operation.title, content)
+                title = operation.describe(names) if isinstance(operation, ClusterEdit) else operation.title
+                row = self._log.append(kind, get_run(operation), title, content)
             self._apply(row.id, operation)
             return _make_entry(row)
 

@@ -75,12 +75,14 @@ def _edit(
     options: argparse.Namespace, run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output
 ) -> None:
     from crlc.clusters.clustering import ClusterEditor, Clustering
+    from crlc.clusters.names import get_display_names
     from crlc.data.image_lookup import find_image_ids
     from crlc.runs.results import read_result
 
     arrays = read_result(run).arrays
     clustering = Clustering.from_run(run, dataset, arrays)
-    editor = ClusterEditor(annotations, clustering)
+    names = get_display_names(run.read_metadata(), clustering.apply_edits(annotations.refresh()))
+    editor = ClusterEditor(annotations, clustering, names)
     match options.action:
         case "name":
             print_entry(editor.set_name(options.cluster, options.name), output)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crlc.annotations.label_set import LabelSet
-from crlc.annotations.operations import MergeClusters, MoveImages, NameCluster, SplitCluster, normalize_name
+from crlc.annotations.operations import (
+    ClusterEdit,
+    ClusterNames,
+    MergeClusters,
+    MoveImages,
+    NameCluster,
+    SplitCluster,
+    normalize_name,
+)
 from crlc.annotations.state import AnnotationState, apply_cluster_edits
 from crlc.annotations.store import AnnotationStore, HistoryEntry, normalize_ids
 from crlc.arrays import ImageIds, IntArray
@@ -154,9 +163,17 @@ class ClusterEditor:
     Every edit returns its history entry, or `None` when nothing changes.
     """
 
-    def __init__(self, annotations: AnnotationStore, clustering: Clustering) -> None:
-        """Store the annotations of the dataset and the clusters of the result."""
-        self._annotations, self._clustering = annotations, clustering
+    def __init__(
+        self, annotations: AnnotationStore, clustering: Clustering, names: ClusterNames = MappingProxyType({})
+    ) -> None:
+        """Store the annotations of the dataset and the clusters of the result.
+
+        Args:
+            annotations: annotations of the dataset.
+            clustering: clusters of the result.
+            names: names of the clusters as the user sees them, for the history.
+        """
+        self._annotations, self._clustering, self._names = annotations, clustering, names
 
     def read_current(self) -> EditedClustering:
         """Return the clusters after all edits."""
@@ -169,7 +186,7 @@ class ClusterEditor:
             UsageError: the name is not allowed.
             NotFoundError: the cluster does not exist.
         """
-        return self._annotations.record(partial(self._name, cluster, name if name is None else normalize_name(name)))
+        return self._record(partial(self._name, cluster, name if name is None else normalize_name(name)))
 
     def merge(self, clusters: Sequence[int]) -> HistoryEntry | None:
         """Merge clusters into the one with the smallest number, which keeps its name or gets that of the next one.
@@ -178,7 +195,7 @@ class ClusterEditor:
             UsageError: there are fewer than two clusters, or one is given twice.
             NotFoundError: one of them does not exist.
         """
-        return self._annotations.record(partial(self._merge, clusters))
+        return self._record(partial(self._merge, clusters))
 
     def split(self, cluster: int, parts: Sequence[Iterable[int]]) -> HistoryEntry | None:
         """Split a cluster. The first part keeps the number and name of the cluster; the others get new, higher numbers.
@@ -191,7 +208,7 @@ class ClusterEditor:
             UsageError: there are fewer than two parts, one is empty, or the images differ from the cluster's images.
             NotFoundError: the cluster does not exist.
         """
-        return self._annotations.record(partial(self._split, cluster, [np.array(list(p), np.int64) for p in parts]))
+        return self._record(partial(self._split, cluster, [np.array(list(p), np.int64) for p in parts]))
 
     def move(self, ids: Iterable[int], cluster: int) -> HistoryEntry | None:
         """Move images to another cluster.
@@ -199,9 +216,12 @@ class ClusterEditor:
         Raises:
             NotFoundError: the cluster does not exist, or an image is not part of the run.
         """
-        return self._annotations.record(partial(self._move, normalize_ids(ids), cluster))
+        return self._record(partial(self._move, normalize_ids(ids), cluster))
 
     # ---- operations, created from the newest state
+
+    def _record(self, make: Callable[[AnnotationState], ClusterEdit | None]) -> HistoryEntry | None:
+        return self._annotations.record(make, self._names)
 
     def _name(self, cluster: int, name: str | None, state: AnnotationState) -> NameCluster | None:
         current = self._clustering.apply_edits(state)

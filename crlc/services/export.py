@@ -19,7 +19,7 @@ from crlc.clusters.colours import load_or_assign_colours
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_paths
 from crlc.errors import UsageError
-from crlc.export.destinations import explain_write_errors, require_new_file, write_new_text
+from crlc.export.destinations import explain_write_errors, make_safe_file_name, require_new_file, write_new_text
 from crlc.export.folders import write_cluster_folders
 from crlc.export.html_map import write_html_map
 from crlc.export.rows import RunExport
@@ -30,6 +30,7 @@ from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_any_map, load_run_map
 from crlc.runs.results import read_result
+from crlc.runs.run_title import build_file_stem, format_run_title
 from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportOptions, ExportPreview, ExportReport
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
@@ -110,8 +111,10 @@ class Exporter:
         return stored is not None
 
     def build_default_file_name(self, export_format: ExportFormat) -> str:
-        """Return the file name of a download: the run id, or for labels the dataset name, with the suffix."""
-        return f"{self.dataset.name if export_format is FORMATS['labels'] else self.run.id}{export_format.suffix}"
+        """Return the file name of a download: dataset and name of the run, or for labels the dataset alone."""
+        is_of_dataset = export_format is FORMATS["labels"]
+        title = "" if is_of_dataset else format_run_title(self.run.read_metadata())
+        return make_safe_file_name(build_file_stem(self.dataset.name, title) + export_format.suffix)
 
     def load_colours(self) -> Sequence[int]:
         """Return the colour of each cluster."""

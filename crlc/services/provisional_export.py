@@ -8,6 +8,7 @@ from pathlib import Path
 from crlc.annotations.state import AnnotationState
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
+from crlc.export.destinations import make_safe_file_name
 from crlc.export.rows import PROVISIONAL, RunExport
 from crlc.progress import ProgressCallback, no_progress
 from crlc.services.exploration import read_exploration
@@ -58,7 +59,7 @@ class ProvisionalExporter(Exporter):
 
     def build_default_file_name(self, export_format: ExportFormat) -> str:
         """Return the file name of a download: the dataset name with the suffix."""
-        return f"{self.dataset.name}-{PROVISIONAL}{export_format.suffix}"
+        return make_safe_file_name(f"{self.dataset.name}-{PROVISIONAL}{export_format.suffix}")
 
     def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
         """Combine the exploration with the annotations.

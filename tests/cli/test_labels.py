@@ -125,7 +125,7 @@ def test_clusters_prints_text(crlc, run: RunFolder):
         "      2       2       0.075",
     ]
     assert crlc("clusters", "last", "name", "1", "small dogs").out == "Done: name cluster 1 'small dogs'.\n"
-    assert crlc("clusters", "last", "merge", "2", "1").out == "Done: merge clusters 1 and 2.\n"
+    assert crlc("clusters", "last", "merge", "2", "1").out == "Done: merge 1 small dogs and cluster 2.\n"
     assert crlc("clusters", "last", "split", "0", "--into", "2").out == "Done: split cluster 0 into 0 and 3.\n"
     assert crlc("clusters", "last", "move", "3", "pets/5.png").out == "Done: move 1 image to cluster 3.\n"
     assert crlc("clusters", "last").out.splitlines()[:4] == [
@@ -136,7 +136,7 @@ def test_clusters_prints_text(crlc, run: RunFolder):
     ]
     assert crlc("clusters", "last", "undo").out == "Undone: move 1 image to cluster 3.\n"
     assert crlc("clusters", "last", "redo").out == "Redone: move 1 image to cluster 3.\n"
-    assert "cluster 1" in crlc("clusters", "last", "unname", "1").out
+    assert crlc("clusters", "last", "unname", "1").out == "Done: remove the name of 1 small dogs.\n"
     crlc("label", "pets", "set", "cat", "1")
     assert "does not edit the clusters of run-1: label 1 image 'cat'" in crlc("clusters", "last", "undo").err
 

@@ -119,6 +119,20 @@ def test_undo_for_a_run_leaves_labels_alone(editor: ClusterEditor, annotations: 
     assert annotations.undo(run="run-1").title == "name cluster 1 'one'"
 
 
+def test_history_has_the_names_of_clusters(annotations: AnnotationStore, clustering: Clustering):
+    editor = ClusterEditor(annotations, clustering, {0: "cats", 2: "dogs"})
+    assert editor.set_name(0, "lions").title == "rename 0 cats to 'lions'"
+    assert editor.merge([0, 1, 2]).title == "merge 0 cats, cluster 1 and 2 dogs"
+    assert annotations.undo().title == "merge 0 cats, cluster 1 and 2 dogs"
+    assert editor.split(0, [[2], [1, 3]]).title == "split 0 cats into 0 and 4"
+    assert editor.move([1], 2).title == "move 1 image to 2 dogs"
+    assert editor.set_name(0, None).title == "remove the name of 0 cats"
+    assert [entry.title for entry in annotations.read_history(2)] == [
+        "remove the name of 0 cats",
+        "move 1 image to 2 dogs",
+    ]
+
+
 def test_editor_records_nothing_when_nothing_changes(editor: ClusterEditor, annotations: AnnotationStore):
     editor.set_name(1, "one")
     assert editor.set_name(1, " one ") is None

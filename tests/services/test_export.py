@@ -15,6 +15,7 @@ from crlc.services.export import FORMATS, Exporter, find_format, resolve_destina
 from crlc.services.export_types import ExportOptions
 from crlc.services.provisional_export import ProvisionalExporter
 from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
 from tests.fixtures.exported_tables import read_assignments
 from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_exploration, write_tiny_run
 
@@ -96,7 +97,8 @@ def test_write_never_overwrites(exporter: Exporter, tmp_path: Path):
 
 def test_resolve_destination_adds_the_default_file_name_to_a_folder(exporter: Exporter, tmp_path: Path):
     csv = FORMATS["csv"]
-    assert exporter.build_default_file_name(csv) == "tiny-run.csv"
+    RunStore(exporter.workspace).rename(exporter.run, "Café: part 1/2 ")
+    assert exporter.build_default_file_name(csv) == "set-Café-part-1-2.csv"
     assert exporter.build_default_file_name(FORMATS["labels"]) == "set-labels.csv"
     assert resolve_destination(str(tmp_path), "tiny-run.csv", csv) == tmp_path / "tiny-run.csv"
     assert resolve_destination(f" {tmp_path}/x.CSV ", "tiny-run.csv", csv) == tmp_path / "x.CSV"

@@ -15,25 +15,18 @@ from app.view_models.view_cache import open_annotations
 from crlc.annotations.store import HistoryEntry
 from crlc.clusters.clustering import ClusterEditor
 from crlc.errors import CrlcError
-from crlc.formatting import format_count, format_list
 from crlc.paths import to_printable
 
 _TITLE_CHARACTERS = 40
-_NAMED_CLUSTERS = 4
 
 
 def open_editor(view: RunView) -> ClusterEditor:
     """Return the editor of the clusters of a run."""
-    return ClusterEditor(open_annotations(view.dataset), view.analysis.clustering)
+    return ClusterEditor(open_annotations(view.dataset), view.analysis.clustering, view.cluster_names)
 
 
-def apply_edit(do: Callable[[], HistoryEntry | None], title: str | None = None) -> None:
-    """Apply an edit, and store the message about it for the page.
-
-    Args:
-        do: applies the edit.
-        title: its description with the names of clusters; by default that of the history, which has numbers only.
-    """
+def apply_edit(do: Callable[[], HistoryEntry | None]) -> None:
+    """Apply an edit, and store the message about it for the page."""
     state = get_explore_state()
     state.saved = state.problem = None
     try:
@@ -45,7 +38,7 @@ def apply_edit(do: Callable[[], HistoryEntry | None], title: str | None = None) 
     record_edit(None if entry is None else entry.id)
     state.saved = "No change needed."
     if entry is not None:
-        state.saved = f"Saved {_format_clock(entry.time)}: {title or to_printable(entry.title)}"
+        state.saved = f"Saved {_format_clock(entry.time)}: {to_printable(entry.title)}"
     state.picked_ids, state.clusters_to_merge = [], []
 
 
@@ -56,14 +49,12 @@ def rename_cluster(view: RunView, cluster: int, text: str) -> None:
 
 def merge_clusters(view: RunView, clusters: list[int]) -> None:
     """Merge several clusters into one."""
-    names = format_list([view.format_cluster(cluster) for cluster in sorted(clusters)], _NAMED_CLUSTERS)
-    apply_edit(lambda: open_editor(view).merge(sorted(clusters)), f"merge {names}")
+    apply_edit(lambda: open_editor(view).merge(sorted(clusters)))
 
 
 def move_images(view: RunView, ids: list[int], cluster: int) -> None:
     """Move images to another cluster."""
-    title = f"move {format_count(len(ids), 'image')} to {view.format_cluster(cluster)}"
-    apply_edit(lambda: open_editor(view).move(ids, cluster), title)
+    apply_edit(lambda: open_editor(view).move(ids, cluster))
 
 
 def undo_edit(view: ClusterView, entry_id: int) -> None:

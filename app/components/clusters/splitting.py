@@ -123,7 +123,7 @@ def _split(view: RunView, preview: SplitPreview) -> None:
         made[:] = [preview.cluster, *range(now.first_new, now.first_new + len(preview.parts) - 1)]
         return editor.split(preview.cluster, [part.tolist() for part in preview.parts])
 
-    apply_edit(do, f"split {view.format_cluster(preview.cluster)} into {len(preview.parts)} parts")
+    apply_edit(do)
     if get_explore_state().problem is None:
         show_parts(tuple(made))
         open_cluster(None)

@@ -19,7 +19,7 @@ from app.components.common.safe_text import show_caption, show_error, show_text
 from app.navigation import link_to
 from app.state.current import open_current_dataset, open_current_run
 from app.view_models.cluster_view import ClusterView
-from app.view_models.run_table import get_run_title
+from app.view_models.run_table import format_run_error, get_run_title
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_records
@@ -46,7 +46,7 @@ def show_current_view(workspace: Workspace, page: str) -> ClusterView | None:
             try:
                 view = open_run_view(workspace, run)
             except NotFoundError as error:
-                show_text(str(error))
+                show_text(format_run_error(workspace, run.id, error))
             else:
                 _show_summary(workspace, view, beside)
                 show_partial_result(view)

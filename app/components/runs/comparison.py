@@ -9,9 +9,10 @@ from app.components.gallery.reassigned_images import IMAGES_PER_ROW, show_reassi
 from app.figures.heatmaps import plot_overlap
 from app.view_models.cluster_view import RunView
 from app.view_models.run_comparison import Reassignment, group_reassigned_images
+from app.view_models.run_table import format_run_error
 from app.view_models.view_cache import open_run_view
 from crlc.analysis.comparison import Comparison
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_count
 from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
@@ -23,9 +24,8 @@ _SHOWN_GROUPS = 5
 
 def show_comparison(workspace: Workspace, first: str, second: str) -> None:
     """Show the comparison of two runs, given by their ids."""
-    runs = RunStore(workspace)
     try:
-        before, after = (open_run_view(workspace, runs.open(run)) for run in (first, second))
+        before, after = _open_view(workspace, first), _open_view(workspace, second)
         found = _compare(before.version, after.version, before, after)
     except CrlcError as error:
         show_error(str(error))
@@ -51,6 +51,13 @@ def show_comparison(workspace: Workspace, first: str, second: str) -> None:
     figure = plot_overlap(found, _list_names(before, most), _list_names(after, most))
     st.plotly_chart(figure, key="overlap", config={"displayModeBar": False})
     _show_reassigned(before, after, found)
+
+
+def _open_view(workspace: Workspace, run: str) -> RunView:
+    try:
+        return open_run_view(workspace, RunStore(workspace).open(run))
+    except NotFoundError as error:
+        raise NotFoundError(format_run_error(workspace, run, error)) from None
 
 
 @st.cache_data(show_spinner=False, max_entries=8)

@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 
 from app.view_models.export_previews import open_exporter, open_provisional_exporter, open_run
 from crlc.errors import CrlcError, NotFoundError
-from crlc.export.destinations import make_safe_file_name
 from crlc.services.export import FORMATS, Exporter, ExportFormat
 from crlc.services.export_types import ExportOptions
 from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
@@ -64,7 +63,7 @@ def serve_export(request: Request) -> Response:
             excluded=parameters.get("excluded") != "no",
             absolute_paths=parameters.get("absolute") == "yes",
         )
-        name = make_safe_file_name(exporter.build_default_file_name(export_format))
+        name = exporter.build_default_file_name(export_format)
         file = folder / name
         exporter.write(export_format, file, options)
     except CrlcError as error:

@@ -81,7 +81,9 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
     np.save(file, np.zeros((2, 3), np.float32))
     assert "(2, 3)" in alerts(show(name))
     (run.path / "result.json").unlink()
-    assert "tiny-run has no result" in get_text(show(name))
+    shown = get_text(show(name))
+    assert "quick · 3 clusters has no result" in shown
+    assert "tiny-run has no result" not in shown
     cancel_preview(workspace)  # it would import the dataset again, and so repair it
     (dataset.folder / "dataset.json").write_text("{")
     assert "dataset.json" in alerts(show(name))

@@ -56,7 +56,7 @@ def test_export_page_shows_the_next_step_without_a_run_or_result(tiny: Workspace
     (tiny.root / "runs" / "tiny-run" / "result.json").unlink()
     test = page("export")
     assert not test.exception
-    assert "tiny-run has no result" in texts(test)
+    assert "quick · 3 clusters has no result" in texts(test)
     assert link_labels(test) == ["Go to Train"]
     assert not test.radio
 
@@ -111,6 +111,7 @@ def test_export_page_creates_a_folder_per_cluster(tmp_path: Path):
 def test_export_page_saves_a_file_and_never_overwrites_it(tiny: Workspace, tmp_path: Path):
     with AnnotationStore(tiny.open_dataset("set")) as annotations:
         annotations.exclude([1, 2])
+    RunStore(tiny).rename(RunStore(tiny).open("tiny-run"), "First try")
     test = page("export")
     assert "12 rows. 2 excluded images" in texts(test)
     test.toggle(key="export-without-excluded").set_value(True).run()
@@ -118,9 +119,9 @@ def test_export_page_saves_a_file_and_never_overwrites_it(tiny: Workspace, tmp_p
     test.text_input(key="export-destination-csv").set_value(str(tmp_path))
     written = texts(press(test, "export-save-csv"))
     assert "10 images" in written
-    assert f"{tmp_path}/tiny-run.csv" in written
-    assert len((tmp_path / "tiny-run.csv").read_text().splitlines()) == 11
-    assert f"{tmp_path}/tiny-run.csv" in alerts(press(test, "export-save-csv"))
+    assert f"{tmp_path}/set-First-try.csv" in written
+    assert len((tmp_path / "set-First-try.csv").read_text().splitlines()) == 11
+    assert f"{tmp_path}/set-First-try.csv" in alerts(press(test, "export-save-csv"))
 
 
 def test_export_page_announces_that_a_missing_map_is_computed(tiny: Workspace):

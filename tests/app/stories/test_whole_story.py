@@ -17,6 +17,7 @@ from app.view_models.image_selection import normalize_coordinates
 from crlc.analysis.maps.settings import MapSettings
 from crlc.annotations.store import AnnotationStore
 from crlc.data.image_lookup import read_paths
+from crlc.runs.run_title import build_file_stem, format_run_title
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.check_labels import check_labels
 from crlc.services.maps import load_map
@@ -269,11 +270,12 @@ def improve(page: Page, workspace: Workspace, parent: str, given: dict[int, str]
     return child
 
 
-def download_table(page: Page, run: str) -> list[dict[str, str]]:
+def download_table(page: Page, workspace: Workspace, run: str) -> list[dict[str, str]]:
     expect(page.get_by_text(f"{len(KINDS) * IMAGES_PER_KIND} rows")).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name=f"{run}.csv").click()
-    assert download.value.suggested_filename == f"{run}.csv"
+        page.get_by_role("button", name=".csv").click()
+    title = format_run_title(RunStore(workspace).open(run).read_metadata())
+    assert download.value.suggested_filename == f"{build_file_stem('shapes', title)}.csv"
     expect_no_exception(page)
     with Path(download.value.path()).open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
@@ -312,10 +314,10 @@ def test_app_workflow_from_a_folder_to_a_table(page: Page, app: RunningApp, tmp_
     open_page(page, "Export")
     after = RunAnalysis.open(app.workspace, child)
     assert set(after.names.values()) == set(given.values())
-    check_table(download_table(page, child), after, paths, given)
+    check_table(download_table(page, app.workspace, child), after, paths, given)
     page.goto(f"{app.url}/export?dataset=shapes&run={parent}")
     before = RunAnalysis.open(app.workspace, parent)
     assert before.names == {cluster: name}
-    check_table(download_table(page, parent), before, paths, given)
+    check_table(download_table(page, app.workspace, parent), before, paths, given)
     # After opening a page by its URL, Streamlit first tries its own routes below that URL, which do not exist.
     assert [error for error in errors if "/export/_stcore/" not in error] == []

@@ -1,0 +1,30 @@
+"""Name of a run for people and files."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from crlc.runs.run_title import build_file_stem, format_run_title
+
+
+def test_run_title_is_that_of_the_user_or_start_preset_and_clusters():
+    created = datetime(2026, 3, 4, 15, 6).astimezone()
+    metadata = {"created": created.isoformat(), "preset": "quick", "settings": {"clusters": 7}}
+    assert format_run_title(metadata) == "04 Mar 15:06 · quick · 7 clusters"
+    assert format_run_title({**metadata, "title": "Cats"}) == "Cats"
+    assert format_run_title({**metadata, "title": None}) == format_run_title(metadata)
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("04 Mar 15:06 · quick · 7 clusters", "set-04-Mar-15-06-quick-7-clusters"),
+        ("../../etc/passwd", "set-etc-passwd"),
+        ("Katzen & Hündchen", "set-Katzen-Hündchen"),
+        ("???", "set"),
+    ],
+)
+def test_file_stem_has_neither_spaces_nor_separators(title: str, expected: str):
+    assert build_file_stem("set", title) == expected
