@@ -7,12 +7,13 @@ An operation holds the new values, not the previous ones. Callers validate the v
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from crlc.arrays import ImageIds
 from crlc.errors import UsageError
 from crlc.formatting import format_cluster, format_count
 from crlc.paths import to_printable
@@ -260,6 +261,22 @@ def get_run(operation: Operation) -> str | None:
         runs = {get_run(member) for member in operation.operations}
         return runs.pop() if len(runs) == 1 else None
     return getattr(operation, "run", None)
+
+
+def normalize_ids(ids: Iterable[int]) -> ImageIds:
+    """Return the unique ids in ascending order.
+
+    Raises:
+        UsageError: there are no ids, or they are not whole numbers.
+    """
+    given = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
+    if not given.size:
+        raise UsageError("No image was given: at least one is needed.")
+    if given.dtype.kind not in "iu" or given.ndim != 1:
+        raise UsageError(
+            f"Image ids of type {given.dtype} and shape {given.shape} are not allowed: they must be whole numbers."
+        )
+    return np.unique(given.astype(np.int64))
 
 
 def normalize_name(name: str, what: str = "name") -> str:

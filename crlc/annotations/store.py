@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
-import numpy as np
-
 from crlc.annotations.label_set import LabelSet
 from crlc.annotations.log import AnnotationLog, LogRow
 from crlc.annotations.operations import (
@@ -30,13 +28,14 @@ from crlc.annotations.operations import (
     Unlabel,
     from_record,
     get_run,
+    normalize_ids,
     normalize_name,
     to_record,
 )
 from crlc.annotations.state import AnnotationState, Change
 from crlc.arrays import ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, NotFoundError, UsageError
+from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_count, format_list
 
 _UNDO, _REDO = "undo", "redo"
@@ -376,22 +375,6 @@ class AnnotationStore:
         for row in self._log.read_rows(0, self._done[-1] if self._done else 0):
             if row.id in done:
                 self._remember(self._state.apply(from_record(row.kind, json.loads(row.content))))
-
-
-def normalize_ids(ids: Iterable[int]) -> ImageIds:
-    """Return the unique ids in ascending order.
-
-    Raises:
-        UsageError: there are no ids, or they are not whole numbers.
-    """
-    given = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids))
-    if not given.size:
-        raise UsageError("No image was given: at least one is needed.")
-    if given.dtype.kind not in "iu" or given.ndim != 1:
-        raise UsageError(
-            f"Image ids of type {given.dtype} and shape {given.shape} are not allowed: they must be whole numbers."
-        )
-    return np.unique(given.astype(np.int64))
 
 
 def _make_entry(row: LogRow, *, undone: bool = False) -> HistoryEntry:

@@ -20,10 +20,11 @@ from crlc.annotations.operations import (
     MoveImages,
     NameCluster,
     SplitCluster,
+    normalize_ids,
     normalize_name,
 )
 from crlc.annotations.state import AnnotationState, apply_cluster_edits
-from crlc.annotations.store import AnnotationStore, HistoryEntry, normalize_ids
+from crlc.annotations.store import AnnotationStore, HistoryEntry
 from crlc.arrays import ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
