@@ -1,7 +1,8 @@
 """The map of images in the browser, in plain JavaScript: the same on the Explore page and in an exported page.
 
 `points.js` draws, `view.js` holds the visible part, `gestures.js` handles input, `motion.js` moves points between
-layouts, `legend.js` has the legend, and `map.js` connects them.
+layouts, and `legend.js` has the legend. `density.js` finds dense places, `labels.js` puts names there, `thumbnails.js`
+shows images instead of points, and `layers.js` draws both with contour lines. `map.js` connects them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,18 @@ from __future__ import annotations
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("view.js", "gestures.js", "points.js", "legend.js", "motion.js", "map.js")
+_SCRIPTS = (
+    "view.js",
+    "gestures.js",
+    "points.js",
+    "legend.js",
+    "motion.js",
+    "density.js",
+    "labels.js",
+    "thumbnails.js",
+    "layers.js",
+    "map.js",
+)
 """In this order: a class follows the class that it extends."""
 
 

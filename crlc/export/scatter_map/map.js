@@ -58,6 +58,7 @@ class PointMap extends MovingMap {
     for (const [name, title] of Object.entries(TOOLS)) {
       this.buttons[name] = this.button(title, HELP[name], () => this.useTool(name));
     }
+    this.layers = new Layers(this, (ids, receive, signal) => this.loadImages(ids, receive, signal));
     this.button("+", "Zoom in (key +)", () => this.zoom(ZOOM_STEP));
     this.button("−", "Zoom out (key −)", () => this.zoom(1 / ZOOM_STEP));
     this.button("Fit", "Show the whole map (key 0)", () => this.showAll());
@@ -68,8 +69,9 @@ class PointMap extends MovingMap {
     );
     for (const hidden of [this.ring, this.focusRing, this.marker, this.card]) hidden.hidden = true;
     this.stage = element("div", "stage");
-    this.stage.append(this.canvas, this.drawing, this.focusRing, this.marker, this.ring, this.card);
-    this.tools.append(this.status);
+    const { canvas: overlay, labels, menu } = this.layers;
+    this.stage.append(this.canvas, overlay, labels.box, this.drawing, this.focusRing, this.marker, this.ring, this.card);
+    this.tools.append(menu, this.status);
     this.frame.append(this.tools, this.stage, this.legend.box);
     this.root.append(this.frame);
     this.listen();
@@ -96,6 +98,9 @@ class PointMap extends MovingMap {
 
   /** Set the options, masks and colours that the next points are shown with. */
   configure(data, send) {
+    const images = [data.dataset, data.images, data.imageQuery].join(" ");
+    if (this.imageSource !== images) this.layers.thumbnails.images.clear(); // the same ids mean other images
+    this.imageSource = images;
     this.send = send;
     this.data = data;
     this.frame.style.height = data.height ? `${data.height}px` : "100%";
@@ -103,11 +108,27 @@ class PointMap extends MovingMap {
     this.legend.box.hidden = Boolean(data.compact);
   }
 
-  show(coordinates, ids, values) {
+  /** Load images for `Thumbnails`; a subclass knows where they are. */
+  async loadImages() {}
+
+  /**
+   * Show points. `names` has the values and legend entries that are drawn as names; by default those of the colours,
+   * unless these are a ramp.
+   */
+  show(coordinates, ids, values, names = null) {
     const isNew = coordinates !== this.coordinates;
     const keepsView = isNew && this.setLayout(coordinates, ids);
     const scaleText = JSON.stringify(this.data.scale);
     const isRecoloured = values !== this.values || this.scaleText !== scaleText;
+    const { kind, entries } = this.data.scale;
+    this.names = names ?? (kind === "categories" ? { values, entries } : null);
+    const namesText = JSON.stringify(this.names?.entries);
+    if (this.namesText !== namesText || this.nameValues !== this.names?.values) {
+      this.namesText = namesText;
+      this.nameValues = this.names?.values;
+      this.layers.reset();
+      this.layers.redraw();
+    }
     if (isRecoloured) {
       this.values = values;
       this.scaleText = scaleText;
@@ -169,7 +190,8 @@ class PointMap extends MovingMap {
     this.chosenCount = total;
     this.flags = flags;
     this.points.setFlags(flags);
-    const visible = flags.reduce((sum, flag) => sum + (flag & 1), 0);
+    this.layers.reset();
+    const visible = (this.visibleCount = flags.reduce((sum, flag) => sum + (flag & 1), 0));
     const images = `${visible.toLocaleString("en")} images`;
     const text = total ? `${total.toLocaleString("en")} of ${images} selected` : images;
     this.status.textContent = this.data.compact ? "" : text;
@@ -202,7 +224,9 @@ class PointMap extends MovingMap {
       this.frameRequest = 0;
       if (!this.coordinates || !this.canvas.clientWidth) return;
       this.advanceMotion();
-      if (this.needsRedraw) this.drawPoints();
+      const isMoved = this.needsRedraw;
+      if (isMoved) this.drawPoints();
+      if (isMoved || this.layers.isDirty) this.layers.draw(this.computeDrawnView());
       this.moveRing(this.ring, this.hovered);
       this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
       this.moveMarker();
@@ -237,7 +261,8 @@ class PointMap extends MovingMap {
   }
 
   moveRing(ring, row) {
-    ring.hidden = row < 0 || row >= this.ids.length;
+    const isThumbnail = ring === this.ring && this.layers.thumbnails.isShown(row); // it has a border already
+    ring.hidden = row < 0 || row >= this.ids.length || isThumbnail;
     if (ring.hidden) return;
     const [x, y] = this.toScreen(row);
     ring.style.left = `${x}px`;
@@ -257,6 +282,8 @@ class PointMap extends MovingMap {
   /** Return the point at a position on the screen; -1 for none, and while the points move. */
   rowAt(at) {
     if (!this.finder || this.motion) return -1;
+    const thumbnail = this.layers.thumbnails.rowAt(at);
+    if (thumbnail >= 0) return thumbnail;
     const [x, y] = this.toMap(at);
     return this.finder.find(x, y, HOVER_PIXELS / this.view.scale, this.flags);
   }
@@ -265,6 +292,7 @@ class PointMap extends MovingMap {
     if (this.motion) row = -1;
     if (row === this.hovered) return;
     this.hovered = row;
+    if (this.layers.thumbnails.shown.length) this.layers.redraw();
     this.card.hidden = row < 0;
     this.legend.frame(row < 0 ? null : this.values[row]);
     if (row >= 0) {
@@ -289,6 +317,7 @@ class PointMap extends MovingMap {
   destroy() {
     this.watcher.disconnect();
     cancelAnimationFrame(this.frameRequest);
+    this.layers.destroy();
     this.points.destroy();
   }
 }

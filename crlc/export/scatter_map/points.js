@@ -63,8 +63,25 @@ export function makePoints(canvas) {
   return gl ? new WebGlPoints(canvas, gl) : new CanvasPoints(canvas);
 }
 
-class WebGlPoints {
+/** Colours of both kinds of points. */
+class ColouredPoints {
+  setPalette(scale) {
+    this.colours = buildPalette(scale);
+    this.isRamp = scale.kind !== "categories";
+    return this.colours;
+  }
+
+  /** Return the colour of a value, as CSS. */
+  getColour(value) {
+    const last = this.colours.length - 1;
+    const found = this.colours[this.isRamp ? Math.round((value / 65535) * last) : Math.min(value, last)];
+    return `rgb(${(value === NO_VALUE ? UNKNOWN_COLOUR : found).join(",")})`;
+  }
+}
+
+class WebGlPoints extends ColouredPoints {
   constructor(canvas, gl) {
+    super();
     this.canvas = canvas;
     this.gl = gl;
     this.kind = "webgl2";
@@ -125,9 +142,9 @@ class WebGlPoints {
 
   setValues(values, scale) {
     const gl = this.gl;
-    const palette = buildPalette(scale);
+    const palette = this.setPalette(scale);
     this.put("value", values, 1, gl.UNSIGNED_SHORT);
-    this.span = scale.kind === "categories" ? palette.length - 1 : 65535;
+    this.span = this.isRamp ? 65535 : palette.length - 1;
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 1);
     gl.texImage2D(
@@ -172,8 +189,9 @@ class WebGlPoints {
   }
 }
 
-class CanvasPoints {
+class CanvasPoints extends ColouredPoints {
   constructor(canvas) {
+    super();
     this.canvas = canvas;
     this.context = canvas.getContext("2d", { alpha: false });
     this.kind = "2d";
@@ -193,8 +211,7 @@ class CanvasPoints {
 
   setValues(values, scale) {
     this.values = values;
-    this.palette = buildPalette(scale).map((part) => `rgb(${part.join(",")})`);
-    this.isRamp = scale.kind !== "categories";
+    this.palette = this.setPalette(scale).map((part) => `rgb(${part.join(",")})`);
   }
 
   setFlags(flags) {
@@ -262,6 +279,15 @@ export class NearestPoint {
 
   cell(value) {
     return Math.max(0, Math.min(this.side - 1, Math.floor(((value + 1) / 2) * this.side)));
+  }
+
+  /** Call `action` with the rows of all cells that a rectangle touches. */
+  visit(left, bottom, right, top, action) {
+    for (let cy = this.cell(bottom); cy <= this.cell(top); cy++) {
+      const line = this.side * cy; // the rows of neighbouring cells follow each other
+      const end = this.starts[this.cell(right) + line + 1];
+      for (let index = this.starts[this.cell(left) + line]; index < end; index++) action(this.rows[index]);
+    }
   }
 
   /** Return the visible point nearest to (x, y) and at most `reach` away; -1 for none. */

@@ -28,6 +28,15 @@ class ImageSplitter {
   }
 }
 
+/** Yield the bytes of the images of a response, each as it arrives. */
+async function* streamImages(url, signal) {
+  const response = await fetch(url, { credentials: "same-origin", signal });
+  if (!response.ok) throw new Error(await response.text());
+  const splitter = new ImageSplitter();
+  const reader = response.body.getReader();
+  for (let part = await reader.read(); !part.done; part = await reader.read()) yield* splitter.add(part.value);
+}
+
 /**
  * Return an image as a data URL. Blob URLs would have to be released, and take twice as long to show: the browser
  * requests each of them from another process.
@@ -50,13 +59,9 @@ class ImageLoader {
     const controller = (this.controller = new AbortController());
     let shown = 0;
     try {
-      const response = await fetch(url, { credentials: "same-origin", signal: controller.signal });
-      if (!response.ok) throw new Error(await response.text());
-      const splitter = new ImageSplitter();
-      const reader = response.body.getReader();
-      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      for await (const image of streamImages(url, controller.signal)) {
         if (controller.signal.aborted) return;
-        for (const image of splitter.add(part.value)) show(shown++, buildDataUrl(image));
+        show(shown++, buildDataUrl(image));
       }
     } catch (error) {
       if (!controller.signal.aborted) console.warn(`The images could not be loaded: ${error.message}`);

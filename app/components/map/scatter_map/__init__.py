@@ -11,15 +11,17 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.gallery.image_grid import LOADER_SCRIPT
 from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
 from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
-from app.view_models.colouring import Colouring
+from app.view_models.colouring import Colouring, compute_colouring
 from app.view_models.image_selection import encode_mask
 from crlc.export.scatter_map import read_map_script, read_map_style
 
 _HERE = Path(__file__).parent
 _HOVER_PIXELS = 160
+_THUMBNAIL_PIXELS = 96
 Mask = NDArray[np.bool_]
 
 
@@ -84,7 +86,8 @@ class Highlight(NamedTuple):
 
 @cache
 def _load_component() -> Any:
-    script = "\n".join((read_map_script(), (_HERE / "component.js").read_text(encoding="utf-8")))
+    own = (file.read_text(encoding="utf-8") for file in (LOADER_SCRIPT, _HERE / "component.js"))
+    script = "\n".join((read_map_script(), *own))
     return st.components.v2.component("crlc_scatter_map", js=script, css=read_map_style())
 
 
@@ -124,13 +127,23 @@ def show_scatter_map(
         "chosen": encode_mask(marked.chosen),
         "focus": None if marked.focus is None else marked.focus._asdict(),
         "marker": None if marked.marker is None else marked.marker._asdict(),
+        "names": None if colours.scale["kind"] == "categories" else _build_names(view),
         "images": f"/images/{view.dataset.name}/",
         "imageQuery": f"?side={_HOVER_PIXELS}&v=m{view.layout_version}",
+        "gallery": f"/galleries/{view.dataset.name}?side={_THUMBNAIL_PIXELS}&v=m{view.layout_version}",
         "height": height,
         "compact": events is None,
     }
     size: Any = "stretch" if height is None else "content"
     _load_component()(key=key, data=data, height=size, **({} if events is None else _build_callbacks(key, events)))
+
+
+def _build_names(view: ClusterView) -> dict[str, Any]:
+    """Return the clusters, whose names are on the map while its colours show something else."""
+    return {
+        "values": build_values_url(view, "cluster"),
+        "entries": compute_colouring(view, "cluster").scale["entries"],
+    }
 
 
 def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None]]:

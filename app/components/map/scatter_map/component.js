@@ -7,16 +7,30 @@ class ServedMap extends PointMap {
     const ticket = (this.ticket = (this.ticket || 0) + 1);
     try {
       if (data.compact && !this.coordinates) await idle(); // load the images beside the map first
-      const [coordinates, ids, values] = await Promise.all([
+      const [coordinates, ids, values, nameValues] = await Promise.all([
         this.load("coordinates", data.coordinates, Float32Array),
         this.load("ids", data.ids, Uint32Array),
         this.load("values", data.values, Uint16Array),
+        data.names && this.load("names", data.names.values, Uint16Array),
       ]);
       if (ticket !== this.ticket) return;
       if (coordinates.length !== 2 * ids.length || values.length !== ids.length) throw new Error("lengths differ");
-      this.show(coordinates, ids, values);
+      this.show(coordinates, ids, values, data.names && { values: nameValues, entries: data.names.entries });
     } catch (error) {
       if (ticket === this.ticket) this.status.textContent = `The map could not be loaded: ${error.message}. Reload the page.`;
+    }
+  }
+
+  /** Load images in one request; each is shown as it arrives. */
+  async loadImages(ids, receive, signal) {
+    try {
+      let index = 0;
+      for await (const image of streamImages(`${this.data.gallery}&ids=${ids.join(",")}`, signal)) {
+        const id = ids[index++];
+        if (image.length) receive(id, await createImageBitmap(new Blob([image])));
+      }
+    } catch (error) {
+      if (!signal.aborted) console.warn(`The images on the map could not be loaded: ${error.message}`);
     }
   }
 

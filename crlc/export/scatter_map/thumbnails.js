@@ -1,0 +1,161 @@
+// Thumbnails instead of points where the user has zoomed in: one per cell of a grid that is fixed on the map, so that
+// panning does not change the choice.
+
+const MIN_CELL_PIXELS = 56;
+const MAX_CELLS = 100; // in the window: one request has at most 120 images
+const SIDE_FRACTION = 0.82; // of a cell
+const MIN_SPACING_PIXELS = 18; // of neighbouring points, from which on thumbnails are shown
+const MIN_ZOOM = 2; // relative to the whole map: an overview has points
+const MAX_CACHED_IMAGES = 600; // 24 MB at 100 × 100 pixels
+const REQUEST_DELAY_MS = 60; // views on the way of a fast gesture request nothing
+const FADE_MS = 150;
+
+/** Return the side of a cell in map units: a power of two, so that cells are nested, at least so many pixels wide. */
+export function chooseCellSide(scale, width, height) {
+  const pixels = Math.max(MIN_CELL_PIXELS, Math.sqrt((width * height) / MAX_CELLS));
+  return 2 ** Math.ceil(Math.log2(pixels / scale));
+}
+
+/**
+ * Return the rows to show as thumbnails: of each cell the visible point nearest to its middle, selected points first.
+ * Of two that would overlap, the one nearer to the middle of its cell stays; the other remains a point.
+ *
+ * `window` is [left, bottom, right, top] in map coordinates; `side` is the side of a cell.
+ */
+export function chooseThumbnails(finder, flags, window, side) {
+  const [left, bottom, right, top] = window;
+  const first = [Math.floor(left / side) - 1, Math.floor(bottom / side) - 1];
+  const last = [Math.floor(right / side) + 1, Math.floor(top / side) + 1];
+  const columns = last[0] - first[0] + 1;
+  const best = new Map();
+  const { coordinates } = finder;
+  finder.visit(first[0] * side, first[1] * side, (last[0] + 1) * side, (last[1] + 1) * side, (row) => {
+    if (!(flags[row] & 1)) return;
+    const [x, y] = [coordinates[2 * row] / side, coordinates[2 * row + 1] / side];
+    const [column, line] = [Math.floor(x), Math.floor(y)];
+    if (column < first[0] || column > last[0] || line < first[1] || line > last[1]) return;
+    const cell = column - first[0] + columns * (line - first[1]);
+    const cost = (flags[row] & 2 ? 0 : 1) + Math.hypot(x - column - 0.5, y - line - 0.5);
+    const known = best.get(cell);
+    if (!known || cost < known.cost || (cost === known.cost && row < known.row)) best.set(cell, { row, cost, x, y });
+  });
+  const rows = [];
+  for (const [cell, one] of best) {
+    const [x, y] = [one.x * side, one.y * side];
+    if (x < left || x > right || y < bottom || y > top) continue; // the margin only decides about overlaps
+    let stays = true;
+    for (const dy of [-1, 0, 1]) {
+      for (const dx of [-1, 0, 1]) {
+        const other = (dx || dy) && best.get(cell + dx + columns * dy);
+        if (!other || Math.max(Math.abs(other.x - one.x), Math.abs(other.y - one.y)) >= SIDE_FRACTION) continue;
+        if (other.cost < one.cost || (other.cost === one.cost && other.row < one.row)) stays = false;
+      }
+    }
+    if (stays) rows.push(one.row);
+  }
+  return rows.sort((one, two) => one - two);
+}
+
+class Thumbnails {
+  /** `load(ids, receive, signal)` loads images, and calls `receive(id, source)` for each; null if it has none. */
+  constructor(load, changed) {
+    this.load = load;
+    this.changed = changed;
+    this.images = new Map(); // by id, the least recently shown first: {source, time}
+    this.shown = [];
+  }
+
+  /** Choose the thumbnails of the view, or none if points are too close to each other. */
+  choose({ finder, flags, ids, visibleCount }, view, width, height, fittingScale) {
+    this.shown = [];
+    const spacing = finder.spacing * Math.sqrt(ids.length / Math.max(1, visibleCount)) * view.scale;
+    if (spacing < MIN_SPACING_PIXELS || view.scale < MIN_ZOOM * fittingScale) return;
+    const side = chooseCellSide(view.scale, width, height);
+    const reach = [width / 2 / view.scale, height / 2 / view.scale];
+    const area = [view.x - reach[0], view.y - reach[1], view.x + reach[0], view.y + reach[1]];
+    const pixels = side * view.scale * SIDE_FRACTION;
+    for (const row of chooseThumbnails(finder, flags, area, side)) {
+      const x = width / 2 + (finder.coordinates[2 * row] - view.x) * view.scale;
+      const y = height / 2 - (finder.coordinates[2 * row + 1] - view.y) * view.scale;
+      this.shown.push({ row, id: ids[row], x, y, side: pixels });
+    }
+    if (this.shown.some(({ id }) => !this.images.has(id))) this.timer ??= setTimeout(() => this.request(), REQUEST_DELAY_MS);
+  }
+
+  /** Request all images of the view that are missing: one request at a time, and none for a view that has passed. */
+  async request() {
+    this.timer = null;
+    const missing = this.shown.map(({ id }) => id).filter((id) => !this.images.has(id));
+    const isStillNeeded = this.requested?.some((id) => missing.includes(id));
+    if (!missing.length || isStillNeeded) return;
+    this.controller?.abort();
+    const controller = (this.controller = new AbortController());
+    this.requested = missing;
+    const receive = (id, source) => {
+      if (controller.signal.aborted) return;
+      this.images.set(id, { source, time: performance.now() });
+      this.changed();
+    };
+    await this.load(missing, receive, controller.signal);
+    if (controller.signal.aborted) return;
+    this.requested = null;
+    for (const id of missing) if (!this.images.has(id)) this.images.set(id, { source: null, time: 0 });
+    this.forget();
+    this.changed(); // the view may have moved on
+  }
+
+  forget() {
+    const current = new Set(this.shown.map(({ id }) => id));
+    for (const id of this.images.keys()) {
+      if (this.images.size <= MAX_CACHED_IMAGES) return;
+      if (!current.has(id)) this.images.delete(id);
+    }
+  }
+
+  /** Draw the loaded thumbnails; `style(row)` returns {colour, opacity, isMarked}. Return whether one is fading in. */
+  draw(context, style) {
+    const now = performance.now();
+    let isFading = false;
+    this.loadedCount = 0;
+    for (const one of this.shown) {
+      const image = this.images.get(one.id);
+      one.isDrawn = Boolean(image?.source);
+      if (image) this.loadedCount++;
+      if (!one.isDrawn) continue;
+      this.images.delete(one.id); // shown last: forgotten last
+      this.images.set(one.id, image);
+      const { source } = image;
+      const [wide, high] = [source.naturalWidth ?? source.width, source.naturalHeight ?? source.height];
+      const factor = one.side / Math.max(wide, high);
+      [one.wide, one.high] = [wide * factor, high * factor];
+      const [left, top] = [one.x - one.wide / 2, one.y - one.high / 2];
+      const age = Math.min(1, (now - image.time) / FADE_MS);
+      isFading ||= age < 1;
+      const { colour, opacity, isMarked } = style(one.row);
+      context.globalAlpha = opacity * age;
+      context.drawImage(source, left, top, one.wide, one.high);
+      context.strokeStyle = colour;
+      context.lineWidth = isMarked ? 5 : 3;
+      context.strokeRect(left, top, one.wide, one.high);
+    }
+    context.globalAlpha = 1;
+    return isFading;
+  }
+
+  /** Return the row of the thumbnail at a position in pixels; -1 for none. */
+  rowAt([x, y]) {
+    const found = this.shown.find(
+      (one) => one.isDrawn && Math.abs(x - one.x) <= one.wide / 2 && Math.abs(y - one.y) <= one.high / 2,
+    );
+    return found?.row ?? -1;
+  }
+
+  isShown(row) {
+    return this.shown.some((one) => one.isDrawn && one.row === row);
+  }
+
+  destroy() {
+    clearTimeout(this.timer);
+    this.controller?.abort();
+  }
+}
