@@ -1,4 +1,4 @@
-"""Export page: download or save the result of a run as a table, folders, an HTML map or a model."""
+"""Export page: download or save the result of a run in one of the export formats."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from crlc.export.tables import COLUMNS, OPTIONAL_COLUMNS
 from crlc.formatting import format_count
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import FORMATS, Exporter, ExportFormat, resolve_destination
-from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportOptions, ExportPreview
+from crlc.services.export import FORMATS, Exporter, resolve_destination
+from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportFormat, ExportOptions, ExportPreview
 from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
 from crlc.workspace import Workspace
 
@@ -79,6 +79,8 @@ def render() -> None:
     with formats:
         export_format = _show_formats(FORMATS if run is not None else PROVISIONAL_FORMATS)
     with rest:
+        # Not as captions of the options: with them, the list of formats is longer than the window.
+        show_caption(export_format.purpose)
         try:
             options = _show_options(exporter, export_format)
             if export_format.is_folder:
@@ -95,6 +97,7 @@ def render() -> None:
                 ):
                     _show_file_form(exporter, export_format, options)
             _show_preview(exporter, export_format, options)
+            _show_instructions(exporter, export_format)
         except CrlcError as error:
             show_error(str(error))
 
@@ -150,7 +153,6 @@ def _show_formats(formats: Mapping[str, ExportFormat]) -> ExportFormat:
         list(formats),
         key="export-format",
         format_func=lambda key: formats[key].title,
-        captions=[entry.purpose for entry in formats.values()],
     )
     return formats[chosen]
 
@@ -227,16 +229,19 @@ def _show_folder_form(exporter: Exporter, export_format: ExportFormat) -> None:
         help="Links take no space and point to your images. Relative links still work when both folders are moved "
         "together. Copies also work without the originals.",
     )
-    with st.form("save-folders", border=False):
+    with st.form(f"save-{export_format.key}", border=False):
         box, button = st.columns([4, 1.2], vertical_alignment="bottom")
         text = box.text_input(
             "New folder",
-            key="export-destination-folders",
+            key=f"export-destination-{export_format.key}",
             placeholder=f"e.g. {_EXAMPLE_FOLDER}",
             help="New or empty folder on the computer that runs the app, outside the originals.",
         )
         is_submitted = button.form_submit_button(
-            "Create folders", type="primary", width="stretch", key="export-save-folders"
+            "Create folders" if export_format is FORMATS["folders"] else "Create folder",
+            type="primary",
+            width="stretch",
+            key=f"export-save-{export_format.key}",
         )
     if is_submitted:
         options = ExportOptions(links=kind or "absolute")
@@ -314,6 +319,17 @@ def _show_preview(exporter: Exporter, export_format: ExportFormat, options: Expo
     _show_table(export_format, found)
     if export_format.key == "labels":
         link_to("label", "Import labels from a CSV file on the Label page")
+
+
+def _show_instructions(exporter: Exporter, export_format: ExportFormat) -> None:
+    """Show how to load the export in its tool."""
+    if export_format.instructions is None:
+        return
+    st.subheader("Use it", anchor=False)
+    path = "FOLDER" if export_format.is_folder else exporter.build_default_file_name(export_format)
+    st.code(
+        export_format.instructions(exporter, path), language=None if export_format.key == "label-studio" else "python"
+    )
 
 
 def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:

@@ -10,8 +10,8 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import FORMATS, Exporter, ExportFormat, preview_labels
-from crlc.services.export_types import ExportOptions, ExportPreview
+from crlc.services.export import FORMATS, Exporter, preview_labels
+from crlc.services.export_types import ExportFormat, ExportOptions, ExportPreview
 from crlc.services.provisional_export import ProvisionalExporter
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore

@@ -15,8 +15,11 @@ from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
-    from crlc.services.export import ExportFormat
-    from crlc.services.export_types import ExportReport
+    from crlc.services.export import Exporter
+    from crlc.services.export_types import ExportFormat, ExportReport
+
+_TOOL_FORMATS = ("imagefolder", "fiftyone", "label-studio", "coco")
+"""Formats that the suffix of a file does not determine, as keys of `FORMATS`."""
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,15 +29,22 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     destinations.add_argument(
         "--out",
         type=Path,
-        metavar="FILE",
-        help="table of all images (.csv or .parquet), or web page with the map (.html)",
+        metavar="PATH",
+        help="table of all images (.csv or .parquet), web page with the map (.html), network (.onnx), or what --format "
+        "says",
     )
     destinations.add_argument("--model", type=Path, metavar="FILE", help="trained model, for `crlc assign`")
     destinations.add_argument(
         "--links", type=Path, metavar="DIR", help="one folder per cluster with links to the original images"
     )
-    parser.add_argument("--copy", action="store_true", help="with --links: copy the images instead of linking them")
-    parser.add_argument("--relative", action="store_true", help="with --links: create relative links")
+    parser.add_argument(
+        "--format",
+        choices=_TOOL_FORMATS,
+        help="with --out: a new folder for Hugging Face (imagefolder) or FiftyOne, or a new .json file for "
+        "Label Studio or COCO",
+    )
+    parser.add_argument("--copy", action="store_true", help="folders only: copy the images instead of linking them")
+    parser.add_argument("--relative", action="store_true", help="folders only: create relative links")
     parser.add_argument(
         "--provisional",
         action="store_true",
@@ -54,17 +64,15 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 def run_export(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Write an export to a new file or folder; existing ones are never overwritten."""
     from crlc.export.rows import PROVISIONAL
-    from crlc.services.export import FORMATS, Exporter, find_format
+    from crlc.services.export import Exporter
     from crlc.services.export_types import ExportOptions
     from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
     from crlc.workspace.runs import RunStore
 
-    export_format = (
-        FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
-    )
+    export_format = _choose_format(options)
     _check_combination(options, export_format)
     if options.provisional and export_format.key not in PROVISIONAL_FORMATS:
-        raise UsageError("--model is not allowed with --provisional: nothing was trained.")
+        raise UsageError(f"{export_format.title} is not allowed with --provisional: nothing was trained.")
     if options.provisional:
         exporter: Exporter = ProvisionalExporter(workspace, workspace.open_dataset(options.run))
     else:
@@ -87,8 +95,23 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
         "written": to_printable(str(destination)),
         **report.details,
     }
-    output.print_result(content, [report.text, *_list_hints(options, export_format, report)])
+    output.print_result(content, [report.text, *_list_hints(exporter, options, export_format, report)])
     return 0
+
+
+def _choose_format(options: argparse.Namespace) -> ExportFormat:
+    """Return the format of the given options.
+
+    Raises:
+        UsageError: the suffix of the file determines no format, or --format has no effect.
+    """
+    from crlc.services.export import FORMATS, find_format
+
+    if options.format and not options.out:
+        raise UsageError("--format is not allowed without --out.")
+    if options.format:
+        return FORMATS[options.format]
+    return FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
 
 
 def _check_combination(options: argparse.Namespace, export_format: ExportFormat) -> None:
@@ -99,7 +122,7 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
     """
     for name in ("copy", "relative"):
         if getattr(options, name) and not export_format.is_folder:
-            raise UsageError(f"--{name} is not allowed without --links.")
+            raise UsageError(f"--{name} is not allowed without --links or --format imagefolder or fiftyone.")
     if options.without_excluded and not export_format.is_table:
         raise UsageError("--without-excluded is only for tables: other exports never contain excluded images.")
     if options.absolute_paths and not export_format.is_table:
@@ -107,17 +130,21 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
     if options.copy and options.relative:
         raise UsageError("--copy and --relative cannot be combined: copies are not links.")
     if options.map is not None and not export_format.has_coordinates:
-        raise UsageError("--map is not allowed without --out.")
+        raise UsageError("--map is only for tables and the web page.")
 
 
-def _list_hints(options: argparse.Namespace, export_format: ExportFormat, report: ExportReport) -> list[str]:
+def _list_hints(
+    exporter: Exporter, options: argparse.Namespace, export_format: ExportFormat, report: ExportReport
+) -> list[str]:
     """Return hints for the user: images without a cluster, and commands to run next."""
     hints = []
-    if report.details.get("not_assigned") and not export_format.is_folder:
+    if report.details.get("not_assigned") and export_format.is_table:
         images = format_count(report.details["not_assigned"], "image")
         hints.append(f"{images} without a cluster: added or changed after the run.")
     if report.details.get("map") is False:
         hints.append("The columns map_x and map_y are empty: the run has no map yet. Add --map umap to compute one.")
+    if export_format.instructions is not None:
+        hints.append(f"To use it:\n\n{export_format.instructions(exporter, to_printable(str(report.path)))}")
     if options.model:
         hints.append(f"To assign new images, run: crlc assign {to_printable(str(report.path))} PATH")
     return hints

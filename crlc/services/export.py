@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,25 @@ from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_any_map, load_run_map
 from crlc.runs.results import read_result
 from crlc.runs.run_title import build_file_stem, format_run_title
-from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportOptions, ExportPreview, ExportReport
+from crlc.services.export_types import (
+    DEFAULT_PREVIEW_ROWS,
+    ExportFormat,
+    ExportOptions,
+    ExportPreview,
+    ExportReport,
+)
+from crlc.services.tool_exports import (
+    explain_coco,
+    explain_fiftyone,
+    explain_image_folder,
+    explain_label_studio,
+    explain_onnx,
+    write_coco_export,
+    write_fiftyone_export,
+    write_image_folder_export,
+    write_label_studio_export,
+    write_onnx_export,
+)
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
@@ -135,39 +153,6 @@ def read_dataset_annotations(dataset: ImageDataset) -> AnnotationState:
     """Read the current annotations of a dataset."""
     with AnnotationStore(dataset) as store:
         return store.refresh()
-
-
-_Writer = Callable[[Exporter, Path, ExportOptions, ProgressCallback], ExportReport]
-_Previewer = Callable[[Exporter, ExportOptions, int], ExportPreview]
-
-
-@dataclass(frozen=True)
-class ExportFormat:
-    """One export format."""
-
-    key: str
-    """Name in URLs and options."""
-
-    title: str
-    purpose: str
-    """Purpose of the format, in one sentence."""
-
-    write: _Writer
-    preview: _Previewer | None = None
-    suffix: str = ""
-    """Suffix of the default file name; empty for a folder."""
-
-    media_type: str = "application/octet-stream"
-    has_coordinates: bool = False
-    """True if the export contains map coordinates."""
-
-    is_table: bool = False
-    """True for a table of images, which may contain excluded images."""
-
-    @property
-    def is_folder(self) -> bool:
-        """True if the export is a folder instead of a file."""
-        return not self.suffix
 
 
 def resolve_destination(text: str, default_name: str, export_format: ExportFormat) -> Path:
@@ -356,6 +341,27 @@ FORMATS = {
         ExportFormat(
             "labels", "Labels", "Manual labels only: path and label, which can be imported again.",
             _write_labels, _preview_labels, "-labels.csv", "text/csv",
+        ),
+        ExportFormat(
+            "imagefolder", "Hugging Face ImageFolder", "Linked or copied images with metadata.csv, for load_dataset.",
+            write_image_folder_export, instructions=explain_image_folder,
+        ),
+        ExportFormat(
+            "fiftyone", "FiftyOne folder", "Linked or copied images with labels.json, for Dataset.from_dir.",
+            write_fiftyone_export, instructions=explain_fiftyone,
+        ),
+        ExportFormat(
+            "label-studio", "Label Studio tasks", "Clusters as predictions and labels as annotations, to go on there.",
+            write_label_studio_export, None, "-label-studio.json", "application/json",
+            instructions=explain_label_studio,
+        ),
+        ExportFormat(
+            "coco", "COCO classification", "Images, categories and one annotation per image, as JSON.",
+            write_coco_export, None, "-coco.json", "application/json", instructions=explain_coco,
+        ),
+        ExportFormat(
+            "onnx", "ONNX model", "Backbone and heads as one graph, for onnxruntime in any language.",
+            write_onnx_export, None, ".onnx", instructions=explain_onnx,
         ),
     )
 }  # fmt: skip

@@ -1,14 +1,19 @@
-"""Options of an export, its report and its preview."""
+"""Export formats, and the options, report and preview of an export."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import NotFoundError, UsageError
-from crlc.export.folders import LINK_KINDS
+from crlc.export.image_placing import LINK_KINDS
+from crlc.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from crlc.services.export import Exporter
 
 DEFAULT_PREVIEW_ROWS = 12
 
@@ -72,3 +77,39 @@ class ExportPreview:
     """Number of all rows."""
 
     remarks: tuple[str, ...] = ()
+
+
+_Writer = Callable[["Exporter", Path, "ExportOptions", ProgressCallback], "ExportReport"]
+_Previewer = Callable[["Exporter", "ExportOptions", int], "ExportPreview"]
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One export format."""
+
+    key: str
+    """Name in URLs and options."""
+
+    title: str
+    purpose: str
+    """Purpose of the format, in one sentence."""
+
+    write: _Writer
+    preview: _Previewer | None = None
+    suffix: str = ""
+    """Suffix of the default file name; empty for a folder."""
+
+    media_type: str = "application/octet-stream"
+    has_coordinates: bool = False
+    """True if the export contains map coordinates."""
+
+    is_table: bool = False
+    """True for a table of images, which may contain excluded images."""
+
+    instructions: Callable[[Exporter, str], str] | None = None
+    """Returns how to load an export at a path in its tool, as code; `None` if the file needs no explanation."""
+
+    @property
+    def is_folder(self) -> bool:
+        """True if the export is a folder instead of a file."""
+        return not self.suffix

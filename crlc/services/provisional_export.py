@@ -12,10 +12,14 @@ from crlc.export.destinations import make_safe_file_name
 from crlc.export.rows import PROVISIONAL, RunExport
 from crlc.progress import ProgressCallback, no_progress
 from crlc.services.exploration import read_exploration
-from crlc.services.export import FORMATS, Exporter, ExportFormat, read_dataset_annotations
+from crlc.services.export import FORMATS, Exporter, read_dataset_annotations
+from crlc.services.export_types import ExportFormat
 from crlc.workspace.workspace import Workspace
 
-PROVISIONAL_FORMATS = {key: FORMATS[key] for key in ("csv", "parquet", "folders", "html")}
+PROVISIONAL_FORMATS = {
+    key: FORMATS[key]
+    for key in ("csv", "parquet", "folders", "html", "imagefolder", "fiftyone", "label-studio", "coco")
+}
 """Formats that need no trained network."""
 
 

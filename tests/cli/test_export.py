@@ -14,7 +14,7 @@ from tests.fixtures.export_run import make_run
 from tests.fixtures.exported_tables import read_assignments
 from tests.fixtures.handmade_dataset import write_handmade_dataset
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import import_tiny_dataset, write_exploration, write_tiny_run
 
 FAST = ("--epochs", 2, "--set", "subheads=2", "--set", "batch_size=64")
 
@@ -29,6 +29,8 @@ def test_export_model_assigns_the_same_clusters_as_its_run(crlc, small_set: Path
     assert "exists already" in crlc("export", "last", "--model", file).err
     save_images(tmp_path / "new", 5)
     by_run = crlc("assign", "last", tmp_path / "new", "--json").json
+    outcome = crlc("export", "last", "--out", tmp_path / "model.onnx")
+    assert f"{tmp_path}/model.onnx IMAGES" in outcome.out
     shutil.rmtree(workspace.root)
     by_model = crlc("assign", file, tmp_path / "new", "--json").json
     assert by_model == by_run
@@ -87,6 +89,10 @@ def test_export_creates_folders_of_links_or_copies(crlc, tmp_path: Path, workspa
         (["run-1", "--model", "a", "--map", "pca"], 2, "--map"),
         (["run-1", "--out", "no/a.csv"], 2, "no folder no"),
         (["run-1", "--out", "no/a.html"], 2, "no folder no"),
+        (["run-1", "--links", "a", "--format", "coco"], 2, "--format"),
+        (["run-1", "--out", "a.json", "--format", "coco", "--relative"], 2, "--relative"),
+        (["run-1", "--out", "a", "--format", "imagefolder", "--map", "pca"], 2, "--map"),
+        (["run-1", "--out", "a.onnx"], 1, "checkpoint"),
         (["run-1", "--links", "a"], 1, "originals"),
         (["run-1", "--model", "a"], 1, "checkpoint"),
         (["rum-1", "--out", "a.csv"], 1, "'run-1'?"),
@@ -103,6 +109,22 @@ def test_export_rejects_wrong_arguments_and_writes_nothing(
     assert outcome.code == code
     assert words in outcome.err
     assert list(current.iterdir()) == []
+
+
+def test_export_formats_of_other_tools(crlc, tmp_path: Path, workspace: Workspace):
+    write_tiny_run(workspace, import_tiny_dataset(workspace, tmp_path / "set"))
+    outcome = crlc("export", "last", "--out", tmp_path / "folder", "--format", "imagefolder", "--relative")
+    assert "12 links" in outcome.out
+    assert f"data_dir='{tmp_path}/folder'" in outcome.out
+    assert crlc("export", "last", "--out", tmp_path / "fo", "--format", "fiftyone", "--copy", "--json").json[
+        "images"
+    ] == 12  # fmt: skip
+    assert crlc("export", "last", "--out", tmp_path / "a.json", "--format", "coco").code == 0
+    outcome = crlc("export", "last", "--out", tmp_path / "b.json", "--format", "label-studio")
+    assert f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={tmp_path}\n" in outcome.out
+    write_exploration(workspace.open_dataset("set"))
+    assert crlc("export", "set", "--provisional", "--out", tmp_path / "c.json", "--format", "coco").code == 0
+    assert "ONNX" in crlc("export", "set", "--provisional", "--out", tmp_path / "c.onnx").err
 
 
 def test_export_refuses_a_missing_or_damaged_result(crlc, run: str, tmp_path: Path, workspace: Workspace):

@@ -123,6 +123,20 @@ def test_export_options_refuse_unknown_values():
         ExportOptions(links="hard")
 
 
+@pytest.mark.parametrize("key", ["imagefolder", "fiftyone", "label-studio", "coco"])
+def test_formats_of_other_tools_count_the_images_and_explain_how_to_load_them(
+    exporter: Exporter, tmp_path: Path, key: str
+):
+    path = tmp_path / f"out{FORMATS[key].suffix}"
+    report = exporter.write(FORMATS[key], path, ALL)
+    assert (report.details["images"], report.left_out["excluded"]) == (11, 1)
+    assert "11" in report.text
+    assert str(path) in FORMATS[key].instructions(exporter, str(path))
+    assert exporter.preview(FORMATS[key], ALL) is None
+    with pytest.raises(UsageError):
+        exporter.write(FORMATS[key], path, ALL)
+
+
 def test_provisional_clusters_are_exported_without_confidence(workspace: Workspace, tmp_path: Path):
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     with pytest.raises(NotFoundError, match="no provisional clusters"):

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 
 from app.view_models.export_previews import open_exporter, open_provisional_exporter, open_run
 from crlc.errors import CrlcError, NotFoundError
-from crlc.services.export import FORMATS, Exporter, ExportFormat
-from crlc.services.export_types import ExportOptions
+from crlc.services.export import FORMATS, Exporter
+from crlc.services.export_types import ExportFormat, ExportOptions
 from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
 from crlc.workspace import Workspace
 

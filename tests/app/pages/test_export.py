@@ -108,6 +108,21 @@ def test_export_page_creates_a_folder_per_cluster(tmp_path: Path):
     assert f"{tmp_path}/sorted is not empty" in alerts(press(test, "export-save-folders"))
 
 
+@pytest.mark.usefixtures("tiny")
+def test_export_page_writes_the_formats_of_other_tools(tmp_path: Path):
+    test = page("export")
+    for key in ("imagefolder", "fiftyone"):
+        select_format(test, key).text_input(key=f"export-destination-{key}").set_value(str(tmp_path / key))
+        assert "12 links" in texts(press(test, f"export-save-{key}"))
+        assert "FOLDER" in test.code[0].value
+    assert (tmp_path / "imagefolder" / "metadata.csv").is_file()
+    for key in ("label-studio", "coco"):
+        select_format(test, key).text_input(key=f"export-destination-{key}").set_value(str(tmp_path))
+        assert "12 images" in texts(press(test, f"export-save-{key}"))
+        assert (tmp_path / f"tiny-run-{key}.json").is_file()
+    assert "onnxruntime" in select_format(test, "onnx").code[0].value
+
+
 def test_export_page_saves_a_file_and_never_overwrites_it(tiny: Workspace, tmp_path: Path):
     with AnnotationStore(tiny.open_dataset("set")) as annotations:
         annotations.exclude([1, 2])
@@ -139,7 +154,7 @@ def test_export_page_exports_provisional_clusters(tiny: Workspace):
     write_exploration(tiny.open_dataset("set"))
     test = page("export")
     assert not test.exception
-    formats = [FORMATS[key].title for key in ("csv", "parquet", "folders", "html")]
+    formats = [entry.title for key, entry in FORMATS.items() if key not in ("model", "labels", "onnx")]
     assert test.radio(key="export-format").options == formats
     assert set(test.dataframe[0].value["run"]) == {"provisional"}
     assert test.dataframe[0].value["confidence"].isna().all()

@@ -1,0 +1,96 @@
+"""Folders for Hugging Face datasets and FiftyOne, loaded with the real library where it is light enough."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from crlc.annotations.store import AnnotationStore
+from crlc.clusters.clustering import ClusterEditor, Clustering
+from crlc.errors import UsageError
+from crlc.export.dataset_folders import DatasetFolderReport, write_fiftyone_folder, write_image_folder
+from crlc.export.rows import RunExport
+from crlc.workspace import Workspace
+from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
+
+
+@pytest.fixture
+def export(workspace: Workspace, tmp_path: Path) -> RunExport:
+    """Return twelve images: 1 has a label, 2 is excluded, the original of 12 is missing, cluster 0 is called `test`."""
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    run = write_tiny_run(workspace, dataset)
+    with AnnotationStore(dataset) as annotations:
+        annotations.label([1], "=dog")
+        annotations.exclude([2])
+        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "test")
+        state = annotations.refresh()
+    (tmp_path / "set" / "c" / "00003.png").unlink()
+    return RunExport.from_run(run, dataset, state)
+
+
+@pytest.mark.parametrize("kind", ["absolute", "relative", "copy"])
+def test_image_folder_loads_with_hugging_face_datasets(
+    export: RunExport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+    import datasets
+
+    folder = tmp_path / "out"
+    assert write_image_folder(export, folder, kind) == DatasetFolderReport(10, 1, 0, 1)
+    assert (folder / "0" / "00000001.png").is_symlink() == (kind != "copy")
+    loaded = datasets.load_dataset("imagefolder", data_dir=str(folder), split="train", cache_dir=str(tmp_path / "hf"))
+    assert len(loaded) == 10  # all: a cluster that is called `test` must not become a split
+    rows = sorted(loaded, key=lambda row: row["image_id"])
+    assert [row["image_id"] for row in rows] == [1, *range(3, 12)]
+    assert [row["cluster"] for row in rows] == [CLUSTERS[row["image_id"] - 1] for row in rows]
+    assert (rows[0]["label"], rows[0]["cluster_name"], rows[0]["path"]) == ("=dog", "test", "a/00000.png")
+    assert np.array_equal(rows[0]["image"].convert("RGB"), Image.open(tmp_path / "set" / "a" / "00000.png"))
+
+
+def test_image_folder_relative_links_survive_a_move(export: RunExport, tmp_path: Path):
+    write_image_folder(export, tmp_path / "out", "relative")
+    (tmp_path / "moved").mkdir()
+    for name in ("set", "out"):
+        (tmp_path / name).rename(tmp_path / "moved" / name)
+    link = tmp_path / "moved" / "out" / "1" / "00000005.png"
+    assert not os.path.isabs(os.readlink(link))
+    assert link.resolve() == tmp_path / "moved" / "set" / "b" / "00000.png"
+
+
+def test_fiftyone_folder_has_the_layout_that_fiftyone_documents(export: RunExport, tmp_path: Path):
+    """Check the structure only: FiftyOne needs a database server. Its import was verified by hand with version 1.22.
+
+    `fo.Dataset.from_dir(folder, dataset_type=fo.types.FiftyOneImageClassificationDataset)` loads all samples with
+    label, confidence and attributes.
+    """
+    folder = tmp_path / "out"
+    assert write_fiftyone_folder(export, folder) == DatasetFolderReport(10, 1, 0, 1)
+    content = json.loads((folder / "labels.json").read_text())
+    assert content["classes"] == ["test", "cluster 1", "cluster 2", "=dog"]
+    files = {str(file.relative_to(folder / "data").with_suffix("")) for file in (folder / "data").glob("*/*")}
+    assert set(content["labels"]) == files
+    assert content["labels"]["0/00000001"] == {
+        "label": 3,
+        "attributes": {
+            "cluster": 0, "source": "person", "path": "a/00000.png", "image_id": 1, "ground_truth": "a"
+        },
+    }  # fmt: skip
+    assert content["labels"]["0/00000003"]["label"] == 0
+    assert content["labels"]["0/00000003"]["confidence"] == pytest.approx(0.7)
+
+
+def test_dataset_folders_leave_nothing_behind_after_an_error(export: RunExport, tmp_path: Path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    before = sorted(tmp_path.iterdir())
+    for write in (write_image_folder, write_fiftyone_folder):
+        with pytest.raises(UsageError, match="not empty"):
+            write(export, tmp_path / "full")
+        with pytest.raises(UsageError, match="original images"):
+            write(export, tmp_path / "set" / "out")
+    assert sorted(tmp_path.iterdir()) == before
