@@ -119,7 +119,7 @@ def test_export_page_writes_the_formats_of_other_tools(tmp_path: Path):
     for key in ("label-studio", "coco"):
         select_format(test, key).text_input(key=f"export-destination-{key}").set_value(str(tmp_path))
         assert "12 images" in texts(press(test, f"export-save-{key}"))
-        assert (tmp_path / f"tiny-run-{key}.json").is_file()
+        assert len([*tmp_path.glob(f"*-{key}.json")]) == 1
     assert "onnxruntime" in select_format(test, "onnx").code[0].value
 
 
