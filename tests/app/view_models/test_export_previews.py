@@ -73,9 +73,9 @@ def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: 
     exporter = open_exporter(app.workspace, run)
     folders_before = set(Path(tempfile.gettempdir()).glob("crlc-export-*"))
     for key, name in (
-        ("csv", "tiny-run.csv"),
-        ("parquet", "tiny-run.parquet"),
-        ("html", "tiny-run-map.html"),
+        ("csv", "set-01-Jan-00-00-quick-3-clusters.csv"),
+        ("parquet", "set-01-Jan-00-00-quick-3-clusters.parquet"),
+        ("html", "set-01-Jan-00-00-quick-3-clusters-map.html"),
         ("labels", "set-labels.csv"),
     ):
         response = send_request(app, build_export_url(exporter, FORMATS[key], ALL))
@@ -86,7 +86,7 @@ def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: 
         assert response.headers["cache-control"] == "no-store"
         assert int(response.headers["content-length"]) == len(content)
         (tmp_path / name).write_bytes(content)
-    rows = list(read_assignments(tmp_path / "tiny-run.csv"))
+    rows = list(read_assignments(tmp_path / "set-01-Jan-00-00-quick-3-clusters.csv"))
     assert [row.cluster for row in rows] == CLUSTERS
     assert [row.confidence for row in rows] == pytest.approx(CONFIDENCES)
     assert [(row.map_x, row.map_y) for row in rows] == [tuple(point) for point in COORDINATES.tolist()]
@@ -94,8 +94,8 @@ def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: 
     of_dataset = send_request(app, build_labels_url("set"))
     assert of_dataset.read() == (tmp_path / "set-labels.csv").read_bytes()
     assert unquote(of_dataset.headers["content-disposition"]) == "attachment; filename*=UTF-8''set-labels.csv"
-    assert "'=cmd()" in (tmp_path / "tiny-run.csv").read_text()
-    page = (tmp_path / "tiny-run-map.html").read_text()
+    assert "'=cmd()" in (tmp_path / "set-01-Jan-00-00-quick-3-clusters.csv").read_text()
+    page = (tmp_path / "set-01-Jan-00-00-quick-3-clusters-map.html").read_text()
     assert "cats \\u003cb\\u003e" in page
     assert "cats <b>" not in page
 
