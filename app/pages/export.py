@@ -310,7 +310,9 @@ def _show_preview(exporter: Exporter, export_format: ExportFormat, options: Expo
         thumbnails = (
             "with thumbnails" if found.count <= MAX_THUMBNAILS else "without thumbnails, because there are many"
         )
-        show_caption(f"{format_count(found.count, 'point')}, {thumbnails}. Opens in any browser, also offline.")
+        show_caption(
+            f"{format_count(found.count, 'point')} and names, {thumbnails}. Opens in any browser, also offline."
+        )
         return
     if export_format.key == "labels" and not found.count:
         st.info("This dataset has no labels yet.")

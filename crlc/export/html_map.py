@@ -20,14 +20,18 @@ from crlc.data.thumbnails import make_thumbnail
 from crlc.errors import CrlcError, UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file
 from crlc.export.rows import RowChunk, RunExport
+from crlc.export.scatter_map import read_map_script, read_map_style
 from crlc.files import write_new_file
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
-MAX_THUMBNAILS = 5_000
+MAX_THUMBNAILS = 20_000
 """Pages with more images have points only: with thumbnails they would be too large to open."""
 
-_THUMBNAIL_PIXELS = 80
+_MAX_LARGE_THUMBNAILS = 5_000
+_LARGE_PIXELS, _SMALL_PIXELS = 80, 40
+"""Longest side of the thumbnails of pages with up to `_MAX_LARGE_THUMBNAILS` images, and with more."""
+
 _POINTS_PER_PART = 1_000
 
 
@@ -81,11 +85,9 @@ def _find_shown_rows(chunk: RowChunk) -> NDArray[np.int64]:
 def _write(
     export: RunExport, counts: dict[int, int], colours: Sequence[int], stream: IO[bytes], report: ProgressCallback
 ) -> HtmlMapReport:
-    from plotly.offline import get_plotlyjs
-
     total = sum(counts.values())
-    has_thumbnails = total <= MAX_THUMBNAILS
-    note = "" if has_thumbnails else f"No thumbnails: there are more than {MAX_THUMBNAILS:,} images."
+    side = _choose_thumbnail_side(total)
+    note = f"No thumbnails: there are more than {MAX_THUMBNAILS:,} images." if side is None else ""
     all_colours = extend_colours(tuple(colours), export.clusters.first_new)
     clusters = [
         {
@@ -98,11 +100,14 @@ def _write(
     ]
     about = {"dataset": export.dataset.name, "run": export.run, "note": note, "clusters": clusters}
     page = (files(__package__) / "map_page.html").read_text(encoding="utf-8")
-    title, library, data = "<!--title-->", "<!--plotly-->", "<!--data-->"
-    before, rest = page.replace(title, html.escape(f"Map of {export.run}")).split(library)
-    between, after = rest.split(data)
-    for text in (before, f"<script>{get_plotlyjs()}</script>", between):
-        stream.write(text.encode())
+    for mark, text in (
+        ("<!--title-->", html.escape(f"Map of {export.run}")),
+        ("<!--style-->", read_map_style()),
+        ("<!--map-->", read_map_script()),
+    ):
+        page = page.replace(mark, text)
+    before, after = page.split("<!--data-->")
+    stream.write(before.encode())
     stream.write(_format_script("about", about))
     stage = ProgressStage("Writing", total, report)
     images = left_out = thumbnails = 0
@@ -110,7 +115,7 @@ def _write(
         rows = _find_shown_rows(chunk)
         left_out += len(chunk.ids) - len(rows)
         for start in range(0, len(rows), _POINTS_PER_PART):
-            part = _build_part(export, chunk, rows[start : start + _POINTS_PER_PART], has_thumbnails=has_thumbnails)
+            part = _build_part(export, chunk, rows[start : start + _POINTS_PER_PART], side)
             stream.write(_format_script("part", part))
             images += len(part["x"])
             thumbnails += sum(thumbnail is not None for thumbnail in part.get("thumbnail", ()))
@@ -121,9 +126,9 @@ def _write(
 
 
 def _build_part(
-    export: RunExport, chunk: RowChunk, rows: NDArray[np.int64], *, has_thumbnails: bool
+    export: RunExport, chunk: RowChunk, rows: NDArray[np.int64], side: int | None
 ) -> dict[str, list[float] | list[int] | list[str | None]]:
-    """Return the points of the given rows as one list per property."""
+    """Return the points of the given rows as one list per property; `side` is that of thumbnails, if there are any."""
     chosen = rows.tolist()
     part: dict[str, Any] = {
         "x": np.round(chunk.coordinates[rows, 0].astype(np.float64), 4).tolist(),
@@ -134,15 +139,22 @@ def _build_part(
         "label": [chunk.labels[row] for row in chosen],
         "class": [chunk.classes[row] for row in chosen],
     }
-    if has_thumbnails:
-        part["thumbnail"] = [_encode_thumbnail(export, int(number)) for number in chunk.ids[rows]]
+    if side is not None:
+        part["thumbnail"] = [_encode_thumbnail(export, int(number), side) for number in chunk.ids[rows]]
     return part
 
 
-def _encode_thumbnail(export: RunExport, image_id: int) -> str | None:
+def _choose_thumbnail_side(images: int) -> int | None:
+    """Return the longest side of thumbnails in pixels; `None` if there are too many images."""
+    if images > MAX_THUMBNAILS:
+        return None
+    return _LARGE_PIXELS if images <= _MAX_LARGE_THUMBNAILS else _SMALL_PIXELS
+
+
+def _encode_thumbnail(export: RunExport, image_id: int, side: int) -> str | None:
     """Return a thumbnail as a data URI, or `None` if neither the original image nor its pixels exist."""
     try:
-        thumbnail = make_thumbnail(export.dataset, image_id, _THUMBNAIL_PIXELS)
+        thumbnail = make_thumbnail(export.dataset, image_id, side, is_small_file=True)
     except CrlcError:
         return None
     return f"data:{thumbnail.media_type};base64,{base64.b64encode(thumbnail.content).decode('ascii')}"

@@ -87,18 +87,24 @@ def test_write_html_map_escapes_names_and_loads_nothing(run: RunFolder, dataset:
     page = (tmp_path / "map.html").read_text(encoding="utf-8")
     assert "<img src=x" not in page
     assert "<b>bold" not in page
-    assert re.findall(r"<(?:script|link|img|iframe)[^>]*\s(?:src|href)=", page.replace("<script>/**", "")) == []
+    assert re.findall(r"<(?:script|link|img|iframe)[^>]*\s(?:src|href)=", page) == []
     assert "default-src 'none'" in page
 
 
-def test_write_html_map_of_many_images_has_no_thumbnails(
+def test_write_html_map_of_many_images_has_small_thumbnails_and_of_more_none(
     run: RunFolder, dataset: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(html_map, "MAX_THUMBNAILS", 4)
+    monkeypatch.setattr(html_map, "_MAX_LARGE_THUMBNAILS", 4)
     monkeypatch.setattr(html_map, "_POINTS_PER_PART", 2)
+    assert write_html_map(create_export(run, dataset), tmp_path / "small.html").thumbnails == 5
+    parts = read_embedded_json((tmp_path / "small.html").read_text(encoding="utf-8"), "part")
+    assert [len(part["x"]) for part in parts] == [2, 2, 1]
+    kind, _, content = parts[0]["thumbnail"][0].partition(",")
+    assert kind == "data:image/jpeg;base64"  # a PNG of a photograph would be four times as large
+    assert Image.open(io.BytesIO(base64.b64decode(content))).size == (40, 20)
+    monkeypatch.setattr(html_map, "MAX_THUMBNAILS", 4)
     assert write_html_map(create_export(run, dataset), tmp_path / "map.html").thumbnails == 0
     page = (tmp_path / "map.html").read_text(encoding="utf-8")
-    assert [len(part["x"]) for part in read_embedded_json(page, "part")] == [2, 2, 1]
     assert not any("thumbnail" in part for part in read_embedded_json(page, "part"))
     assert read_embedded_json(page, "about")[0]["note"].endswith("more than 4 images.")
 

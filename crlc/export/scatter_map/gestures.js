@@ -41,7 +41,7 @@ class Gestures extends MapView {
     this.began = this.last = this.at(event);
     this.farthest = 0;
     const tool = event.shiftKey ? "lasso" : event.altKey ? "box" : this.tool;
-    this.path = tool === "pan" || this.data.compact ? null : { tool, corners: [this.began], more: event.ctrlKey || event.metaKey };
+    this.path = tool === "pan" || !this.canSelect ? null : { tool, corners: [this.began], more: event.ctrlKey || event.metaKey };
     this.frame.dataset.busy = this.path ? "" : "drag";
   }
 

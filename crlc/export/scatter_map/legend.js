@@ -7,10 +7,10 @@ function element(kind, className, text) {
   return made;
 }
 
-/** Decode a mask with one bit per point, the first in the lowest bit of the first byte. */
-function bits(text, count) {
-  if (text === null || text === undefined) return null;
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+/** Read a mask with one bit per point, the first in the lowest bit of the first byte; as bytes or base64. */
+function bits(mask, count) {
+  if (mask === null || mask === undefined) return null;
+  const bytes = typeof mask === "string" ? Uint8Array.from(atob(mask), (letter) => letter.charCodeAt(0)) : mask;
   return (row) => row < count && (bytes[row >> 3] >> (row & 7)) & 1;
 }
 

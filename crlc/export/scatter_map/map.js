@@ -89,6 +89,7 @@ class PointMap extends MovingMap {
   }
 
   useTool(name) {
+    if (name !== "pan" && !this.canSelect) return;
     this.tool = name;
     this.frame.dataset.tool = name;
     for (const [other, button] of Object.entries(this.buttons)) button.setAttribute("aria-pressed", other === name);
@@ -106,6 +107,8 @@ class PointMap extends MovingMap {
     this.frame.style.height = data.height ? `${data.height}px` : "100%";
     this.frame.classList.toggle("compact", Boolean(data.compact));
     this.legend.box.hidden = Boolean(data.compact);
+    this.canSelect = !data.compact && data.selecting !== false;
+    for (const button of Object.values(this.buttons)) button.hidden = !this.canSelect; // one tool needs no button
   }
 
   /** Load images for `Thumbnails`; a subclass knows where they are. */
@@ -296,8 +299,7 @@ class PointMap extends MovingMap {
     this.card.hidden = row < 0;
     this.legend.frame(row < 0 ? null : this.values[row]);
     if (row >= 0) {
-      this.image.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
-      this.caption.textContent = this.describeValue(this.values[row]);
+      this.fillCard(row);
       const [x, y] = this.toScreen(row);
       const { clientWidth: width, clientHeight: height } = this.canvas;
       this.card.style.left = x > width / 2 ? "" : `${x + 16}px`;
@@ -306,6 +308,12 @@ class PointMap extends MovingMap {
       this.card.style.bottom = y > height / 2 ? `${Math.max(0, height - y - 10)}px` : "";
     }
     this.drawRings();
+  }
+
+  /** Show an image and what the colour of its point means. */
+  fillCard(row) {
+    this.image.src = `${this.data.images}${this.ids[row]}${this.data.imageQuery}`;
+    this.caption.textContent = this.describeValue(this.values[row]);
   }
 
   describeValue(value) {

@@ -2,7 +2,8 @@
 // panning does not change the choice.
 
 const MIN_CELL_PIXELS = 56;
-const MAX_CELLS = 100; // in the window: one request has at most 120 images
+const MAX_CELLS = 160; // in the window; about two thirds of them have a thumbnail
+const MAX_REQUEST_IMAGES = 120; // as in app/urls.py
 const SIDE_FRACTION = 0.82; // of a cell
 const MIN_SPACING_PIXELS = 18; // of neighbouring points, from which on thumbnails are shown
 const MIN_ZOOM = 2; // relative to the whole map: an overview has points
@@ -85,7 +86,8 @@ class Thumbnails {
   /** Request all images of the view that are missing: one request at a time, and none for a view that has passed. */
   async request() {
     this.timer = null;
-    const missing = this.shown.map(({ id }) => id).filter((id) => !this.images.has(id));
+    const ids = this.shown.map(({ id }) => id);
+    const missing = ids.filter((id) => !this.images.has(id)).slice(0, MAX_REQUEST_IMAGES);
     const isStillNeeded = this.requested?.some((id) => missing.includes(id));
     if (!missing.length || isStillNeeded) return;
     this.controller?.abort();
