@@ -13,6 +13,7 @@ from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
 from app.components.explore import filter_bar
 from app.components.explore.image_dialog import show_image_dialog
+from app.components.explore.image_search import list_found_images
 from app.components.explore.map_panel import show_map_panel
 from app.components.explore.selection_bar import show_selection_bar
 from app.components.gallery.image_grid import Tile
@@ -59,6 +60,7 @@ def _show(view: ClusterView) -> None:
     if (in_url := sync_url_parameter("filters", encoded)) != encoded:
         set_filters(decode_filters(in_url))
     state.filters = limit_filters(view, state.filters)
+    list_found_images()
     method, by, order = _show_controls(view)
     if by == "agreement" or order in _NEEDS_QUALITY:
         ensure_quality(view)

@@ -12,6 +12,7 @@ import streamlit as st
 
 from app.state.location import get_page_hash
 from app.view_models.image_filters import ImageFilters
+from app.view_models.image_search import PlacedImage
 from crlc.arrays import ImageIds
 
 _KEY = "exploring"
@@ -25,6 +26,9 @@ class SelectedImages:
     title: str
     is_ordered: bool = False
     """True if the images are shown in the order of the ids."""
+
+    placed: PlacedImage | None = None
+    """The file that the images are similar to; `None` for other lists."""
 
 
 @dataclass
@@ -88,6 +92,9 @@ class ExploreState:
     edited_at: float = -math.inf
     """Time of the last edit, by the monotonic clock."""
 
+    search_task: str | None = None
+    """Key of the background task that searches by image; `None` if its result is listed."""
+
     needs_rerun: bool = False
     """True if a fragment changed something that the whole page shows."""
 
@@ -113,7 +120,9 @@ def _get_state_behind_dialog() -> ExploreState:
     return state
 
 
-def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False, are_picked: bool = False) -> None:
+def select_images(
+    ids: ImageIds, title: str, *, is_ordered: bool = False, are_picked: bool = False, placed: PlacedImage | None = None
+) -> None:
     """List images in the gallery; an empty array lists all images again.
 
     Args:
@@ -121,9 +130,10 @@ def select_images(ids: ImageIds, title: str, *, is_ordered: bool = False, are_pi
         title: describes the images after their number.
         is_ordered: True to show the images in the order of the ids.
         are_picked: True to select the images for the next action, too.
+        placed: the file that the images are similar to.
     """
     state = _get_state_behind_dialog()
-    state.selection = SelectedImages(ids, title, is_ordered) if len(ids) else None
+    state.selection = SelectedImages(ids, title, is_ordered, placed) if len(ids) else None
     state.gallery_pages.clear()
     state.picked_ids = ids.tolist() if are_picked else []
 

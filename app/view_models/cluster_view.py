@@ -262,7 +262,8 @@ class RunView(ClusterView):
         return start_map(self.analysis, settings, report)
 
     @cached_property
-    def _neighbours(self) -> RunNeighbours:
+    def neighbours(self) -> RunNeighbours:
+        """Neighbour search of the run."""
         return RunNeighbours(self._cached_analysis)
 
     def find_nearest(self, row: int, k: int) -> NearestRows:
@@ -270,7 +271,7 @@ class RunView(ClusterView):
         k = min(k, len(self.ids) - 1)
         if k < 1:
             return NearestRows(np.empty(0, np.int64), np.empty(0, np.float32))
-        found = self._neighbours.find_nearest([int(self.ids[row])], k)
+        found = self.neighbours.find_nearest([int(self.ids[row])], k)
         return NearestRows(found.indices, found.similarity)
 
     def list_orders(self) -> tuple[str, ...]:
@@ -313,8 +314,9 @@ class DatasetView(ClusterView):
         super().__init__(key)
         self.name, self.dataset, self.exploration = dataset.name, dataset, exploration
         self.annotation_state = annotation_state
-        self._kept = np.flatnonzero(~annotation_state.is_excluded(exploration.ids))
-        self.ids, self.clusters = exploration.ids[self._kept], exploration.clusters[self._kept]
+        self.kept_rows = np.flatnonzero(~annotation_state.is_excluded(exploration.ids))
+        """Rows of the exploration that are not excluded, ascending."""
+        self.ids, self.clusters = exploration.ids[self.kept_rows], exploration.clusters[self.kept_rows]
         self.cluster_names = {}
         self._colours = assign_first_colours(int(self.clusters.max(initial=-1)) + 1)
 
@@ -326,13 +328,13 @@ class DatasetView(ClusterView):
     def _read_map(self, settings: MapSettings) -> FloatArray | None:
         explored = self.exploration.metadata["map"]
         if explored == {"method": settings.method, **settings.relevant}:
-            return self.exploration.coordinates[self._kept]
+            return self.exploration.coordinates[self.kept_rows]
         folders = sorted((self.dataset.folder / "exploration").glob("maps-*"))
         if not folders:
             return None
         vectors = self.exploration.vectors
         coordinates = read_map(get_map_path(folders[0], vectors, settings), len(vectors))
-        return None if coordinates is None else coordinates[self._kept]
+        return None if coordinates is None else coordinates[self.kept_rows]
 
     def _start_map(self, settings: MapSettings, report: ProgressCallback) -> MapProcess:
         folder = next(iter(sorted((self.dataset.folder / "exploration").glob("maps-*"))), None)
@@ -347,14 +349,14 @@ class DatasetView(ClusterView):
         if k < 1:
             return NearestRows(np.empty(0, np.int64), np.empty(0, np.float32))
         check_neighbour_count(k, len(vectors) - 1, "other images")
-        here = self._kept[row]
-        left_out = np.union1d(np.setdiff1d(np.arange(len(vectors)), self._kept, assume_unique=True), [here])
+        here = self.kept_rows[row]
+        left_out = np.union1d(np.setdiff1d(np.arange(len(vectors)), self.kept_rows, assume_unique=True), [here])
         found = search_exact(vectors, normalize_rows(vectors[[here]]), k, left_out)
-        return NearestRows(np.searchsorted(self._kept, found.positions[0]), np.clip(found.similarity[0], -1, 1))
+        return NearestRows(np.searchsorted(self.kept_rows, found.positions[0]), np.clip(found.similarity[0], -1, 1))
 
     @property
     def _distance(self) -> FloatArray:
-        return self.exploration.distance[self._kept]
+        return self.exploration.distance[self.kept_rows]
 
     def list_orders(self) -> tuple[str, ...]:
         """Return the orders of an untrained dataset, which has no confidence."""

@@ -61,7 +61,7 @@ def assign_source(model: TrainedModel, source_path: str, downloads: Path, device
         if batch:
             inputs = ImageInputs(TrainingImages.from_array(np.stack(batch)), RECIPES["none"], device)
             assigned = assign_images(model.network, inputs, inputs.images.ids, model.subhead)
-            q = _merge_probabilities(assigned.q, merged) if merged else assigned.q
+            q = merge_probabilities(assigned.q, merged) if merged else assigned.q
             clusters.append(q.argmax(axis=1).astype(np.int32))
             confidence.append(q.max(axis=1))
             batch.clear()
@@ -85,7 +85,7 @@ def assign_source(model: TrainedModel, source_path: str, downloads: Path, device
     return NewAssignments(paths, np.concatenate(clusters), np.concatenate(confidence), unreadable)
 
 
-def _merge_probabilities(q: NDArray[np.float32], merged: Mapping[int, int]) -> NDArray[np.float32]:
+def merge_probabilities(q: NDArray[np.float32], merged: Mapping[int, int]) -> NDArray[np.float32]:
     """Add the probabilities of merged clusters to those of the clusters that they were merged into."""
     total = q.copy()
     for gone, kept in merged.items():

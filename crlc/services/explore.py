@@ -41,6 +41,7 @@ from crlc.services.exploration import (
     open_exploration,
     read_exploration,
 )
+from crlc.services.explored_network import store_projection
 from crlc.services.run_preparation import store_pixels
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
@@ -320,6 +321,7 @@ def _write_arrays(
     built = build_network(settings.network, len(images))
     built.network.to(device)
     inputs = load_frozen_features(built, images, settings.network, folder / "vectors.npy", fit=True, report=report)
+    store_projection(folder, built.network)
     assert settings.clusters is not None
     clusters, distance = compute_provisional_clusters(inputs.vectors, settings.clusters, settings.seed, report)
     if part is not None and part.cluster_count == settings.clusters:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from crlc.runs.folder import RunFolder
+    from crlc.training.inference import Assignments
     from crlc.training.model_file import TrainedModel
 
 _EXTRA_RESULTS = 16
@@ -149,19 +150,39 @@ class ImageEncoder:
             NotFoundError: the run has no checkpoint.
             SourceError: a file is not a readable image.
         """
+        return self.assign(contents, names).z
+
+    def assign(self, contents: Sequence[bytes], names: Sequence[str]) -> Assignments:
+        """Return the features and cluster probabilities of image files; arguments and errors as in `encode`."""
         from crlc.data.augmentation import RECIPES
-        from crlc.data.decode import decode_square
-        from crlc.data.sources import UnreadableError
         from crlc.training.images import TrainingImages
         from crlc.training.inference import assign_images
         from crlc.training.inputs import ImageInputs
 
         model = self._model
-        squares = []
-        for content, name in zip(contents, names, strict=True):
-            try:
-                squares.append(np.asarray(decode_square(content, model.settings.data.image_size)[1]))
-            except UnreadableError as error:
-                raise SourceError(f"{to_printable(name)} is not a readable image: {error}.") from None
-        inputs = ImageInputs(TrainingImages.from_array(np.stack(squares)), RECIPES["none"], self._device)
-        return assign_images(model.network, inputs, inputs.images.ids, model.subhead).z
+        squares = decode_images(contents, names, model.settings.data.image_size)
+        inputs = ImageInputs(TrainingImages.from_array(squares), RECIPES["none"], self._device)
+        return assign_images(model.network, inputs, inputs.images.ids, model.subhead)
+
+
+def decode_images(contents: Sequence[bytes], names: Sequence[str], size: int) -> NDArray[np.uint8]:
+    """Decode image files to squares, (M, size, size, 3).
+
+    Args:
+        contents: bytes of the files.
+        names: file names for error messages.
+        size: side of the squares in pixels.
+
+    Raises:
+        SourceError: a file is not a readable image.
+    """
+    from crlc.data.decode import decode_square
+    from crlc.data.sources import UnreadableError
+
+    squares = []
+    for content, name in zip(contents, names, strict=True):
+        try:
+            squares.append(np.asarray(decode_square(content, size)[1]))
+        except UnreadableError as error:
+            raise SourceError(f"{to_printable(name)} is not a readable image: {error}.") from None
+    return np.stack(squares)

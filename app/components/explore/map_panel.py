@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from app.background.tasks import get_task, start_task
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption
+from app.components.explore.image_search import build_marker, show_image_search_progress
 from app.components.map.scatter_map import Focus, Highlight, MapEvents, show_scatter_map
 from app.state.exploring import clear_selection, get_explore_state, open_image, select_images, set_hidden_values
 from app.view_models.cluster_view import ClusterView
@@ -43,6 +44,7 @@ def show_map_panel(
         above = st.container()
         with st.container(key="map-progress"):
             drawn = _choose_available_map(view, method)
+            show_image_search_progress()
         if drawn is not None:
             with above:
                 _show_map(view, drawn, by, (shown, visible), picked)
@@ -68,7 +70,9 @@ def _show_map(
         hidden=partial(set_hidden_values, by[0]),
         cleared=clear_selection,
     )
-    marked = Highlight(None if shown.all() else shown, chosen, state.hidden_values.get(by[0], []), focus)
+    marked = Highlight(
+        None if shown.all() else shown, chosen, state.hidden_values.get(by[0], []), focus, build_marker(view, method)
+    )
     show_scatter_map(view, method, by, key="explore-map", events=events, marked=marked)
 
 
