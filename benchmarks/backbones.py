@@ -22,10 +22,11 @@ from benchmarks.heads import train_crlc
 from benchmarks.support import create_parser, read_commit
 from crlc.analysis.class_metrics import compute_accuracy
 from crlc.analysis.normalization import normalize_rows
+from crlc.data.feature_shards import FeatureCache
 from crlc.data.options import ImportOptions
 from crlc.model.backbone_pair import SEPARATOR
 from crlc.model.pretrained import load_pretrained
-from crlc.training.feature_cache import FeatureCache, load_or_compute_features, make_feature_keys
+from crlc.training.feature_cache import load_or_compute_features, make_feature_keys
 from crlc.training.feature_engine import create_engine, measure_seconds_per_image
 from crlc.training.images import TrainingImages, load_images
 from crlc.training.network_builder import build_network

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from crlc.cli.labels import print_entry, print_undone
 from crlc.cli.options import add_common_arguments, add_run_argument
 from crlc.cli.output import Output
-from crlc.cli.tables import format_table
+from crlc.cli.tables import format_table, round_number
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from crlc.annotations.store import AnnotationStore
-    from crlc.clusters.clustering import ClusterEditor, Clustering
+    from crlc.clusters.clustering import ClusterEditor, Clustering, EditedClustering
     from crlc.data.dataset import ImageDataset
     from crlc.runs.folder import RunFolder
+    from crlc.services.words import SuggestedName
 
 
 def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,6 @@ def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
 def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """List the clusters of a run, or edit them."""
     from crlc.annotations.store import AnnotationStore
-    from crlc.clusters.clustering import Clustering
     from crlc.workspace.runs import RunStore
 
     runs = RunStore(workspace)
@@ -65,7 +65,7 @@ def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Outp
         elif options.action == "redo":
             print_undone(annotations.redo(run=run.id), output)
         elif options.action is None:
-            _print_clusters(run, Clustering.from_run(run, dataset), annotations, output)
+            _print_clusters(run, dataset, annotations, output)
         else:
             _edit(options, run, dataset, annotations, output)
     return 0
@@ -109,22 +109,43 @@ def _split_members(
     return [now.ids[members[part == number]].tolist() for number in range(options.into)]
 
 
-def _print_clusters(run: RunFolder, clustering: Clustering, annotations: AnnotationStore, output: Output) -> None:
+def _print_clusters(run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output) -> None:
+    from crlc.clusters.clustering import Clustering
     from crlc.clusters.names import get_display_names
+    from crlc.data.imagenet_words import WORDS_ORIGIN
 
+    clustering = Clustering.from_run(run, dataset)
     state = annotations.refresh()
     edited = clustering.apply_edits(state)
     names = get_display_names(run.read_metadata(), edited)
     confidence, sizes = edited.compute_mean_confidence(), edited.count_images()
+    words = _suggest_words(dataset, edited)
     content = [
-        {"cluster": number, "images": sizes[number], "confidence": confidence[number], "name": names.get(number)}
+        {
+            "cluster": number,
+            "images": sizes[number],
+            "confidence": confidence[number],
+            "name": names.get(number),
+            "words": [
+                {"word": one.name, "coverage": round_number(one.coverage), "lift": round_number(one.lift)}
+                for one in words.get(number, [])
+            ],
+        }
         for number in edited.numbers
     ]
     rows = [
-        [str(number), f"{sizes[number]:,}", _format_confidence(confidence[number]), names.get(number, "")]
+        [
+            str(number),
+            f"{sizes[number]:,}",
+            _format_confidence(confidence[number]),
+            names.get(number, ""),
+            *([_format_words(words.get(number, []))] if words else []),
+        ]
         for number in edited.numbers
     ]
-    lines = format_table(("cluster", "images", "confidence", "name"), rows)
+    lines = format_table(("cluster", "images", "confidence", "name", *(["words"] if words else [])), rows)
+    if words:
+        lines.append(f"Suggested names with their lift over all images: {WORDS_ORIGIN}.")
     moved = int(edited.is_moved.sum())
     if moved:
         lines.append(f"Images moved manually: {moved:,}.")
@@ -137,6 +158,19 @@ def _print_clusters(run: RunFolder, clustering: Clustering, annotations: Annotat
     output.print_result(
         {"run": clustering.run, "clusters": content, "moved_by_hand": moved, "edits_of_an_earlier_result": older}, lines
     )
+
+
+def _suggest_words(dataset: ImageDataset, edited: EditedClustering) -> dict[int, list[SuggestedName]]:
+    """Return suggested names by cluster; empty if no classes were computed for the images."""
+    from crlc.services.words import compute_missing_class_scores, read_class_scores, suggest_cluster_names
+
+    compute_missing_class_scores(dataset)
+    scores = read_class_scores(dataset, edited.ids)
+    return {} if scores is None else suggest_cluster_names(scores, edited.clusters)
+
+
+def _format_words(words: list[SuggestedName]) -> str:
+    return ", ".join(f"{one.name} {one.lift:.1f}" for one in words) or "-"
 
 
 def _format_confidence(value: float | None) -> str:

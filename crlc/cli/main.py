@@ -28,6 +28,7 @@ from crlc.cli import (
     labels,
     neighbours,
     runs,
+    search,
     suggestions,
     train,
 )
@@ -83,6 +84,11 @@ COMMANDS: dict[str, Command] = {
         "Find the images of a run that are most similar to given images.",
         neighbours.add_neighbours_arguments,
         neighbours.run_neighbours,
+    ),
+    "search": Command(
+        "Find images of a run or dataset by word, name, label or file name.",
+        search.add_search_arguments,
+        search.run_search,
     ),
     "map": Command("Compute the map of a run.", analysis.add_map_arguments, analysis.run_map),
     "quality": Command(

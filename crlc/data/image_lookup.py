@@ -131,7 +131,13 @@ def read_records(dataset: ImageDataset, ids: NDArray[np.int64]) -> dict[int, Ima
 def search_paths(dataset: ImageDataset, text: str) -> NDArray[np.int64]:
     """Return the ids of the readable images whose path contains a text, ascending; case is ignored."""
     wanted = from_printable(text).casefold()
+    found = [number for number, path in iterate_readable_paths(dataset) if wanted in path.casefold()]
+    return np.array(found, dtype=np.int64)
+
+
+def iterate_readable_paths(dataset: ImageDataset) -> Iterator[tuple[int, str]]:
+    """Yield id and path of all readable images, by ascending id."""
     with Manifest(dataset.folder) as manifest:
         rows = manifest.connection.execute("SELECT id, path FROM images WHERE status = 'ok' ORDER BY id")
-        found = [number for number, path in rows if wanted in decode_path(path).casefold()]
-    return np.array(found, dtype=np.int64)
+        for number, path in rows:
+            yield number, decode_path(path)

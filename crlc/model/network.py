@@ -62,6 +62,8 @@ class CrlcNetwork(nn.Module):
         super().__init__()
         self._frozen = False
         self.backbone = backbone.module
+        self.classifier = backbone.classifier
+        """Classifier of the pretrained backbone; valid as long as the backbone is frozen."""
         self.projection: nn.Module = nn.Identity() if projected is None else Projection(backbone.dimensions, projected)
         dimensions = projected or backbone.dimensions
         self.rl_head = RepresentationHead(dimensions, hidden)

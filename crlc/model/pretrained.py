@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from crlc.errors import SourceError, UsageError
 from crlc.model.backbone_pair import SEPARATOR, BackbonePair
+from crlc.model.class_head import ImageNetClassifier, build_classifier
 from crlc.model.installed_weights import DEFAULT_BACKBONE, INSTALLED_WEIGHTS, MEAN, STD, load_installed_network
 from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
@@ -45,6 +46,9 @@ class PretrainedBackbone(NamedTuple):
     identity: str
     """Identifies the weights; usable as a file name."""
 
+    classifier: ImageNetClassifier | None
+    """The classifier that was removed; `None` if it is not a linear one of ImageNet's 1,000 classes."""
+
 
 def load_pretrained(name: str) -> PretrainedBackbone:
     """Load a pretrained backbone: one of `INSTALLED_WEIGHTS`, "torchvision/NAME", "timm/NAME", or a pair "A+B".
@@ -72,8 +76,8 @@ def load_pretrained(name: str) -> PretrainedBackbone:
 
 
 def _load_installed(name: str) -> PretrainedBackbone:
-    module, identity = load_installed_network(name)
-    return _build_backbone(module, (MEAN,) * 3, (STD,) * 3, INSTALLED_WEIGHTS[name].image_size, identity)
+    module, identity, classifier = load_installed_network(name)
+    return _build_backbone(module, (MEAN,) * 3, (STD,) * 3, INSTALLED_WEIGHTS[name].image_size, identity, classifier)
 
 
 def _load_pair(name: str) -> PretrainedBackbone:
@@ -87,7 +91,8 @@ def _load_pair(name: str) -> PretrainedBackbone:
     first, second = map(load_pretrained, names)
     module = BackbonePair(first.module, second.module, (first.mean, first.std), (second.mean, second.std))
     size = max(first.image_size, second.image_size)
-    return _build_backbone(module, first.mean, first.std, size, f"{first.identity}{SEPARATOR}{second.identity}")
+    identity = f"{first.identity}{SEPARATOR}{second.identity}"
+    return _build_backbone(module, first.mean, first.std, size, identity, None)  # the vectors have unit length
 
 
 def _load_from_torchvision(name: str) -> PretrainedBackbone:
@@ -99,10 +104,11 @@ def _load_from_torchvision(name: str) -> PretrainedBackbone:
     weights = models.get_model_weights(name).DEFAULT
     file = _get_torch_hub_file(_TORCHVISION + name, weights.url)
     module = _create_from(file, lambda: models.get_model(name, weights=weights))
-    remove_classifier(module)
+    layer = remove_classifier(module)
+    classifier = build_classifier(layer.weight, layer.bias) if isinstance(layer, nn.Linear) else None
     images = weights.transforms()
     named = build_identity(f"torchvision-{name}", compute_sha256(file))
-    return _build_backbone(module, images.mean, images.std, images.crop_size[0], named)
+    return _build_backbone(module, images.mean, images.std, images.crop_size[0], named, classifier)
 
 
 def _list_torchvision_names() -> list[str]:
@@ -112,15 +118,16 @@ def _list_torchvision_names() -> list[str]:
     return list(models.list_models(module=models))
 
 
-def remove_classifier(module: nn.Module) -> None:
-    """Replace the last layer of the classifier with the identity; pooling and norms before it are kept."""
+def remove_classifier(module: nn.Module) -> nn.Module:
+    """Replace the last layer of the classifier with the identity, and return it; pooling and norms are kept."""
     for attribute in _CLASSIFIERS:
         part = getattr(module, attribute, None)
         if isinstance(part, nn.Module):
             layers = [path for path, layer in part.named_modules() if isinstance(layer, nn.Linear | nn.Conv2d)]
             parent, _, leaf = f"{attribute}.{layers[-1]}".rstrip(".").rpartition(".")
+            layer: nn.Module = getattr(module.get_submodule(parent), leaf)
             setattr(module.get_submodule(parent), leaf, nn.Identity())
-            return
+            return layer
     raise UsageError(
         f"{type(module).__name__} has no classifier that could be removed.", advice="Choose another backbone."
     )
@@ -143,7 +150,23 @@ def _load_from_timm(name: str) -> PretrainedBackbone:
     )
     images = resolve_model_data_config(module)
     named = build_identity(f"timm-{name}", compute_sha256(file))
-    return _build_backbone(module, images["mean"], images["std"], images["input_size"][-1], named)
+    classifier = _find_timm_classifier(_read(file, ""), weights)
+    return _build_backbone(module, images["mean"], images["std"], images["input_size"][-1], named, classifier)
+
+
+def _find_timm_classifier(tensors: Mapping[str, Any], weights: Any) -> ImageNetClassifier | None:
+    """Return the classifier in a weights file under timm's name for it; files of other libraries may name it otherwise.
+
+    Args:
+        tensors: content of the file.
+        weights: timm's description of the weights.
+    """
+    found = [tensors.get(f"{weights.classifier}.{part}") for part in ("weight", "bias")]
+    # Networks trained on ImageNet-21k have 21,841 outputs, and those fine-tuned on 1,000 other classes a label file.
+    if weights.label_names is not None:
+        return None
+    weight, bias = (one if isinstance(one, Tensor) else None for one in found)
+    return build_classifier(weight, bias)
 
 
 def _list_timm_names() -> list[str]:
@@ -242,7 +265,12 @@ def _unknown_backbone(prefix: str, name: str, known: Mapping[str, str]) -> Usage
 
 
 def _build_backbone(
-    module: nn.Module, mean: Iterable[float], std: Iterable[float], image_size: int, name: str
+    module: nn.Module,
+    mean: Iterable[float],
+    std: Iterable[float],
+    image_size: int,
+    name: str,
+    classifier: ImageNetClassifier | None,
 ) -> PretrainedBackbone:
     """Check that a module outputs one vector per image, and return it as a backbone."""
     module.eval()
@@ -253,7 +281,9 @@ def _build_backbone(
         raise UsageError(
             f"{name.partition('@')[0]} outputs {given} for an image, not one vector.", advice="Choose another backbone."
         )
-    return PretrainedBackbone(module, h.shape[1], _to_rgb(mean), _to_rgb(std), image_size, name)
+    if classifier is not None and classifier.weight.shape[1] != h.shape[1]:
+        classifier = None  # a layer between the features and the classifier was removed with it
+    return PretrainedBackbone(module, h.shape[1], _to_rgb(mean), _to_rgb(std), image_size, name, classifier)
 
 
 def _to_rgb(values: Iterable[float]) -> tuple[float, float, float]:

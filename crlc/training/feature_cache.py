@@ -1,8 +1,7 @@
 """Cache of the features of a pretrained backbone, computed once for every image of a dataset and shared by its runs.
 
-The cache consists of shards that are only ever added: `<n>.npy` with features, and `<n>.keys.npy` with the id and
-content version of each image, which is written last. An interrupted computation therefore keeps its finished shards,
-and the features of an image with new content are computed again.
+An interrupted computation keeps its finished shards (`crlc/data/feature_shards.py`), and the features of an image with
+new content are computed again. If the backbone has a classifier, the most probable classes are stored beside them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crlc.files import write_file, writer_lock
+from crlc.analysis.class_scores import rank_classes
+from crlc.arrays import IntArray
+from crlc.data.feature_shards import FeatureCache, build_feature_keys, get_classes_file, get_features_file
+from crlc.files import writer_lock
 from crlc.model import CrlcNetwork
+from crlc.model.class_head import ImageNetClassifier
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.feature_engine import AUTO, TORCH, create_engine
@@ -34,57 +36,7 @@ _SHARD_ROWS = 4096
 _READ_ROWS = 4096
 _PREFETCHED_BATCHES = 4
 _EXAMPLE_IMAGES = 2
-_VERSION_BITS = 20
 _FLOAT16_MAX = float(torch.finfo(torch.float16).max)
-
-
-class FeatureCache:
-    """Cached features of one backbone at one image size."""
-
-    def __init__(self, folder: Path) -> None:
-        """Open all shards in a folder; the folder may not exist yet."""
-        self.folder = folder
-        self._shards: list[NDArray[np.float16]] = []
-        self._keys, self._locations = np.empty(0, np.int64), np.empty((0, 2), np.int64)
-        for keys_file in sorted(folder.glob("*.keys.npy")):
-            self._open(keys_file)
-
-    def contains(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for each key of `make_feature_keys` whether the cache has its features."""
-        if not len(self._keys):
-            return np.zeros(len(keys), np.bool_)
-        found: NDArray[np.bool_] = self._keys[self._find(keys)] == keys
-        return found
-
-    def read(self, keys: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Return the features of images that the cache contains, (n, d)."""
-        shards, rows = self._locations[self._find(keys)].T
-        features = np.empty((len(keys), self._shards[0].shape[1]), np.float32)
-        for shard in np.unique(shards):
-            in_shard = shards == shard
-            features[in_shard] = self._shards[shard][rows[in_shard]]
-        return features
-
-    def add(self, keys: NDArray[np.int64], features: NDArray[np.float16]) -> None:
-        """Store the features of more images, (n, d), in a new shard."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        number = 1 + max((int(file.name.split(".")[0]) for file in self.folder.glob("*.npy")), default=0)
-        keys_file = self.folder / f"{number:06}.keys.npy"
-        for file, array in ((self.folder / f"{number:06}.npy", features), (keys_file, keys)):
-            write_file(file, partial(np.save, arr=array, allow_pickle=False))
-        self._open(keys_file)
-
-    def _open(self, keys_file: Path) -> None:
-        keys = np.load(keys_file, allow_pickle=False)
-        locations = np.stack([np.full(len(keys), len(self._shards)), np.arange(len(keys))], axis=1)
-        self._shards.append(np.load(_get_features_file(keys_file), mmap_mode="r", allow_pickle=False))
-        self._keys = np.concatenate([self._keys, keys])
-        self._locations = np.concatenate([self._locations, locations])
-        order = np.argsort(self._keys, kind="stable")
-        self._keys, self._locations = self._keys[order], self._locations[order]
-
-    def _find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
 
 
 class BackboneFeatures:
@@ -106,8 +58,7 @@ class BackboneFeatures:
 
 def make_feature_keys(images: TrainingImages) -> NDArray[np.int64]:
     """Return the key of each image: id and content version in one number, (N,)."""
-    versions = np.zeros(len(images), np.int64) if images.content_versions is None else images.content_versions
-    return (images.ids << _VERSION_BITS) | versions
+    return build_feature_keys(images.ids, images.content_versions)
 
 
 def count_missing_features(images: TrainingImages, identity: str) -> int:
@@ -161,6 +112,8 @@ def load_or_compute_features(
                 _merge_parts(folder)
             world.wait_for_all()
         cache = FeatureCache(folder)
+    if network.classifier is not None and world.is_rank_zero:
+        compute_missing_classes(cache, network.classifier)
     return BackboneFeatures(cache, images)
 
 
@@ -178,8 +131,7 @@ def _compute_features(
     network.eval()
     stage = ProgressStage(FEATURES_STAGE, len(positions), report)
     stage.start()  # loading the engine takes seconds, during which the page would still show the step before
-    batches: list[NDArray[np.float16]] = []
-    begin = done = 0
+    writer = _ShardWriter(cache, keys[positions], network.classifier)
     try:
         example = images.read_pixels(positions[:_EXAMPLE_IMAGES]).to(device)
         name, identity = requested
@@ -187,18 +139,42 @@ def _compute_features(
         name = TORCH if name == AUTO and len(positions) < _FEW_IMAGES else name
         engine = create_engine(name, network, example, identity)
         for found in engine.compute(_read_ahead(images, positions)):
-            batches.append(found.clip(-_FLOAT16_MAX, _FLOAT16_MAX).astype(np.float16))
-            done += len(found)
-            if done - begin >= _SHARD_ROWS:
-                cache.add(keys[positions[begin:done]], np.concatenate(batches))
-                batches.clear()
-                begin = done
+            writer.add(found)
             stage.advance(len(found))
     finally:  # an interrupted computation keeps its finished batches
-        if batches:
-            cache.add(keys[positions[begin:done]], np.concatenate(batches))
+        writer.flush()
         network.train(was_training)
     stage.finish()
+
+
+class _ShardWriter:
+    """Collects batches of features, and stores them with their most probable classes in shards of a cache."""
+
+    def __init__(self, cache: FeatureCache, keys: IntArray, classifier: ImageNetClassifier | None) -> None:
+        self._cache, self._keys, self._classifier = cache, keys, classifier
+        self._batches: list[NDArray[np.float16]] = []
+        self._begin = self._end = 0
+
+    def add(self, features: NDArray[np.float32]) -> None:
+        self._batches.append(features.clip(-_FLOAT16_MAX, _FLOAT16_MAX).astype(np.float16))
+        self._end += len(features)
+        if self._end - self._begin >= _SHARD_ROWS:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._batches:
+            return
+        features = np.concatenate(self._batches)
+        classes = None if self._classifier is None else rank_classes(features, *self._classifier)
+        self._cache.add(self._keys[self._begin : self._end], features, classes)
+        self._batches.clear()
+        self._begin = self._end
+
+
+def compute_missing_classes(cache: FeatureCache, classifier: ImageNetClassifier) -> None:
+    """Store the classes of features that an earlier version computed; much faster than the features themselves."""
+    for shard, features in cache.iterate_shards_without_classes():
+        cache.add_classes(shard, rank_classes(features, *classifier))
 
 
 def _read_ahead(images: TrainingImages, positions: NDArray[np.int64]) -> Iterator[Tensor]:
@@ -241,11 +217,8 @@ def _merge_parts(folder: Path) -> None:
     for part in parts:
         assert cache is not None
         for keys_file in sorted(part.glob("*.keys.npy")):
-            features_file = _get_features_file(keys_file)
-            cache.add(np.load(keys_file, allow_pickle=False), np.load(features_file, allow_pickle=False))
-            keys_file.unlink()
-            features_file.unlink()
-
-
-def _get_features_file(keys_file: Path) -> Path:
-    return keys_file.with_name(keys_file.name.replace(".keys", ""))
+            features_file, classes_file = get_features_file(keys_file), get_classes_file(keys_file)
+            classes = np.load(classes_file, allow_pickle=False) if classes_file.exists() else None
+            cache.add(np.load(keys_file, allow_pickle=False), np.load(features_file, allow_pickle=False), classes)
+            for file in (keys_file, features_file, classes_file):
+                file.unlink(missing_ok=True)

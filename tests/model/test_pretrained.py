@@ -69,6 +69,9 @@ def test_default_backbone_matches_the_original_network(default: PretrainedBackbo
         h = default.module(images)
         torch.testing.assert_close(h, original.extract_features(images).mean(dim=(2, 3)))
         torch.testing.assert_close(original._fc(h), original(images), rtol=1e-4, atol=1e-4)
+    assert default.classifier is not None
+    weight, bias = default.classifier
+    np.testing.assert_allclose(h.numpy() @ weight.T + bias, original._fc(h).detach().numpy(), rtol=1e-4, atol=1e-4)
     assert h.std(dim=0).mean() > 0.01, "features of different images differ"
 
 
@@ -207,8 +210,10 @@ def test_torchvision_backbone_loads_from_the_cache(tmp_path: Path, monkeypatch: 
     assert re.fullmatch("torchvision-regnet_y_400mf@[0-9a-f]{12}", backbone.identity)
     assert not backbone.module.training
     images = torch.rand(2, 3, 64, 64)
+    assert backbone.classifier is not None
+    weight, bias = map(torch.from_numpy, backbone.classifier)
     with torch.no_grad():
-        torch.testing.assert_close(saved.fc(backbone.module(images)), saved(images))
+        torch.testing.assert_close(backbone.module(images) @ weight.T + bias, saved(images), rtol=1e-4, atol=1e-5)
 
 
 def test_torchvision_backbone_with_a_damaged_cache_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -240,7 +245,8 @@ for name in sys.argv[1:]:
         backbone = load_pretrained(name)
         with torch.no_grad():
             h = backbone.module(torch.full((1, 3, 160, 160), 0.5))
-        results[name] = {"properties": backbone[1:], "h": h[0].tolist()}
+        logits = h[0].numpy() @ backbone.classifier.weight.T + backbone.classifier.bias
+        results[name] = {"properties": backbone[1:6], "h": h[0].tolist(), "logits": logits.tolist()}
     except SourceError as error:
         results[name] = {"error": str(error)}
     results[name]["seconds"] = time.monotonic() - start
@@ -290,6 +296,11 @@ def test_timm_backbone_from_the_cache_loads_offline(offline: dict[str, Any], cac
     with torch.no_grad():
         expected = saved(torch.full((1, 3, 160, 160), 0.5))
     torch.testing.assert_close(torch.tensor([offline["timm/test_resnet"]["h"]]), expected)
+    whole = timm.create_model("test_resnet").eval()
+    whole.load_state_dict(safetensors.torch.load_file(file))
+    with torch.no_grad():
+        logits = whole(torch.full((1, 3, 160, 160), 0.5))
+    torch.testing.assert_close(torch.tensor([offline["timm/test_resnet"]["logits"]]), logits, rtol=1e-3, atol=1e-4)
     assert (dimensions, size) == (expected.shape[1], 160)
     assert (mean, std) == ([0.5, 0.5, 0.5], [0.5, 0.5, 0.5])
     assert re.fullmatch("timm-test_resnet@[0-9a-f]{12}", identity)

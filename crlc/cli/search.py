@@ -1,0 +1,70 @@
+"""Command `search`: the images of a run or dataset that a text finds."""
+
+from __future__ import annotations
+
+import argparse
+
+from crlc.cli.output import Output
+from crlc.cli.tables import format_number, format_table, read_printable_paths, round_number
+from crlc.errors import UsageError
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+from crlc.workspace import Workspace
+
+
+def add_search_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `search`."""
+    parser.add_argument("name", metavar="RUN|DATASET", help="run id, unique prefix, or 'last'; or an explored dataset")
+    parser.add_argument(
+        "words", nargs="+", metavar="WORDS", help="word such as dog, name of a cluster, label, or part of a file name"
+    )
+    parser.add_argument(
+        "--in", dest="kind", metavar="KIND", help="search only label, cluster, word or 'file name' (default: all)"
+    )
+    parser.add_argument(
+        "--at-least",
+        type=float,
+        default=0.2,
+        metavar="P",
+        help="minimum probability of a word, from 0 to 1 (default: 0.2)",
+    )
+    parser.add_argument("-n", type=int, default=20, metavar="N", help="maximum number of printed images (default: 20)")
+
+
+def run_search(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
+    """Print the images that a text finds, the best first."""
+    from crlc.data.imagenet_words import WORDS_ORIGIN
+    from crlc.services.search import ImageSearch, open_search_scope
+    from crlc.services.search_matchers import create_matchers
+    from crlc.services.words import compute_missing_class_scores
+
+    if not 0 < options.at_least <= 1:
+        raise UsageError(f"--at-least {options.at_least} is not allowed: it must be above 0 and at most 1.")
+    scope = open_search_scope(workspace, options.name)
+    compute_missing_class_scores(scope.dataset)
+    search = ImageSearch(scope, create_matchers(scope, options.at_least))
+    text = " ".join(options.words)
+    found = search.search(text, options.kind)
+    listed = found.ids[: options.n] if not output.as_json else found.ids
+    paths = read_printable_paths(scope.dataset, listed)
+    rows = [
+        {
+            "id": number,
+            "score": round_number(score),
+            "found_by": to_printable(found.reasons[reason]),
+            "path": paths[number],
+        }
+        for number, score, reason in zip(
+            listed.tolist(), found.scores.tolist(), found.reason_indices.tolist(), strict=False
+        )
+    ]
+    cells = [[str(row["id"]), format_number(row["score"]), str(row["found_by"]), str(row["path"])] for row in rows]
+    lines = [f"Found {format_count(len(found.ids), 'image')} for '{to_printable(text)}'."]
+    if rows:
+        lines += format_table(("id", "score", "found by", "path"), cells)
+    if len(found.ids) > len(rows):
+        lines.append(f"... and {len(found.ids) - len(rows):,} more; use -n or --json to list them")
+    if any(reason.startswith("word") for reason in found.reasons):
+        lines.append(f"Scores of words are probabilities; {WORDS_ORIGIN}.")
+    output.print_result({"name": options.name, "text": text, "images": rows}, lines)
+    return 0

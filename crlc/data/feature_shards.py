@@ -1,0 +1,142 @@
+"""Files of the features of a dataset: shards of feature vectors and, beside them, of the most probable classes.
+
+Shards are only ever added: `<n>.npy` with features, `<n>.classes.npy` with the classes of the same images if the
+backbone has a classifier, and `<n>.keys.npy` with the id and content version of each image, which is written last. An
+interrupted computation therefore keeps its finished shards. Earlier versions wrote no classes: they can be computed
+from the features later. Reading needs no torch, whose import takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.arrays import BoolArray, ImageIds, IntArray
+from crlc.files import write_file
+
+RANKED_CLASSES = 32
+"""Number of classes stored per image, 4 bytes each: 5 % of the size of the features."""
+
+CLASS_SCORES = np.dtype([("number", "<u2"), ("probability", "<f2")])
+"""One class of an image: its number, and its probability."""
+
+ClassScores = NDArray[Any]
+"""The most probable classes of images, the most probable first: (N, K) of type `CLASS_SCORES`."""
+
+_VERSION_BITS = 20
+
+
+class FeatureCache:
+    """Cached features of one backbone at one image size."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open all shards in a folder; the folder may not exist yet."""
+        self.folder = folder
+        self._shards: list[NDArray[np.float16]] = []
+        self._keys_files: list[Path] = []
+        self._keys, self._locations = np.empty(0, np.int64), np.empty((0, 2), np.int64)
+        for keys_file in sorted(folder.glob("*.keys.npy")):
+            self._open(keys_file)
+
+    def contains(self, keys: IntArray) -> BoolArray:
+        """Return for each key of `build_feature_keys` whether the cache has its features."""
+        if not len(self._keys):
+            return np.zeros(len(keys), np.bool_)
+        found: BoolArray = self._keys[self._find(keys)] == keys
+        return found
+
+    def read(self, keys: IntArray) -> NDArray[np.float32]:
+        """Return the features of images that the cache contains, (n, d)."""
+        shards, rows = self._locations[self._find(keys)].T
+        features = np.empty((len(keys), self._shards[0].shape[1]), np.float32)
+        for shard in np.unique(shards):
+            in_shard = shards == shard
+            features[in_shard] = self._shards[shard][rows[in_shard]]
+        return features
+
+    def read_classes(self, keys: IntArray) -> ClassScores:
+        """Return the most probable classes of images, (n, K); images without stored classes have probabilities of 0."""
+        scores = np.zeros((len(keys), RANKED_CLASSES), CLASS_SCORES)
+        if not len(self._keys):
+            return scores
+        positions = self._find(keys)
+        shards, rows = self._locations[positions].T
+        is_known = self._keys[positions] == keys
+        for shard in np.unique(shards[is_known]):
+            stored = _read_class_shard(self._keys_files[shard], len(self._shards[shard]))
+            if stored is not None:
+                in_shard = is_known & (shards == shard)
+                scores[in_shard] = stored[rows[in_shard]]
+        return scores
+
+    def iterate_shards_without_classes(self) -> Iterator[tuple[int, NDArray[np.float16]]]:
+        """Yield number and features of each shard whose classes are not stored."""
+        for number, keys_file in enumerate(self._keys_files):
+            if _read_class_shard(keys_file, len(self._shards[number])) is None:
+                yield number, self._shards[number]
+
+    def add(self, keys: IntArray, features: NDArray[np.float16], classes: ClassScores | None = None) -> None:
+        """Store the features of more images, (n, d), in a new shard, with their classes if they are known."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        number = 1 + max((int(file.name.split(".")[0]) for file in self.folder.glob("*.npy")), default=0)
+        keys_file = self.folder / f"{number:06}.keys.npy"
+        _write_array(get_features_file(keys_file), features)
+        if classes is not None:
+            _write_array(get_classes_file(keys_file), classes)
+        _write_array(keys_file, keys)
+        self._open(keys_file)
+
+    def add_classes(self, shard: int, classes: ClassScores) -> None:
+        """Store the classes of the images of a shard."""
+        _write_array(get_classes_file(self._keys_files[shard]), classes)
+
+    def _open(self, keys_file: Path) -> None:
+        keys = np.load(keys_file, allow_pickle=False)
+        locations = np.stack([np.full(len(keys), len(self._shards)), np.arange(len(keys))], axis=1)
+        self._shards.append(np.load(get_features_file(keys_file), mmap_mode="r", allow_pickle=False))
+        self._keys_files.append(keys_file)
+        self._keys = np.concatenate([self._keys, keys])
+        self._locations = np.concatenate([self._locations, locations])
+        order = np.argsort(self._keys, kind="stable")
+        self._keys, self._locations = self._keys[order], self._locations[order]
+
+    def _find(self, keys: IntArray) -> IntArray:
+        return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+
+
+def build_feature_keys(ids: ImageIds, content_versions: IntArray | None) -> IntArray:
+    """Return the key of each image: id and content version in one number, (N,).
+
+    Args:
+        ids: ids of the images.
+        content_versions: version in which the content of each image was imported; `None` if there is only one.
+    """
+    return (ids << _VERSION_BITS) | (0 if content_versions is None else content_versions)
+
+
+def get_features_file(keys_file: Path) -> Path:
+    """Return the file with the features of a shard."""
+    return keys_file.with_name(keys_file.name.replace(".keys", ""))
+
+
+def get_classes_file(keys_file: Path) -> Path:
+    """Return the file with the most probable classes of a shard; a shard of an earlier version has none."""
+    return keys_file.with_name(keys_file.name.replace(".keys", ".classes"))
+
+
+def _read_class_shard(keys_file: Path, rows: int) -> ClassScores | None:
+    """Return the classes of a shard, memory-mapped; `None` if they are missing or damaged."""
+    try:
+        found: ClassScores = np.load(get_classes_file(keys_file), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return found if found.shape == (rows, RANKED_CLASSES) and found.dtype == CLASS_SCORES else None
+
+
+def _write_array(file: Path, array: NDArray[Any]) -> None:
+    write_file(file, partial(np.save, arr=array, allow_pickle=False))

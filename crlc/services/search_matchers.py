@@ -1,0 +1,201 @@
+"""Kinds of search: by label, cluster name, word and file name. Words are ranked by their probability."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crlc.analysis.class_scores import sum_probabilities
+from crlc.arrays import ImageIds
+from crlc.data.feature_shards import ClassScores
+from crlc.data.image_lookup import iterate_readable_paths
+from crlc.data.imagenet_words import load_word_table
+from crlc.paths import from_printable
+from crlc.services.search import Match, Matcher, SearchScope, SearchSuggestion
+from crlc.services.words import read_class_scores
+
+MIN_PROBABILITY = 0.2
+"""Images that show a word with a lower probability are not found."""
+
+_MAX_COUNTED_WORDS = 24
+"""Words of which images are counted for the suggestions of one text: each takes 10 ms with 100,000 images."""
+
+
+def create_matchers(scope: SearchScope, min_probability: float = MIN_PROBABILITY) -> list[Matcher]:
+    """Return all kinds of search; suggestions are listed in this order.
+
+    Args:
+        scope: the images to search.
+        min_probability: lowest probability of a word in an image that is found.
+    """
+    return [LabelMatcher(scope), ClusterMatcher(scope), WordMatcher(scope, min_probability), FileMatcher(scope)]
+
+
+class LabelMatcher:
+    """Finds images whose label contains a text."""
+
+    kind = "label"
+
+    def __init__(self, scope: SearchScope) -> None:
+        """Store the scope."""
+        self._scope = scope
+
+    @cached_property
+    def _codes(self) -> NDArray[np.int64]:
+        return self._scope.annotations.get_label_codes(self._scope.ids)
+
+    @cached_property
+    def _names(self) -> dict[int, str]:
+        names = self._scope.annotations.all_label_names
+        return {code: names[code] for code in np.unique(self._codes[self._codes >= 0]).tolist()}
+
+    def find(self, text: str) -> list[Match]:
+        """Return the images of each label that contains the text."""
+        return [
+            self._scope.select(self._codes == code, f"label: {self._names[code]}")
+            for code in _find_names(self._names, text)
+        ]
+
+    def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
+        """Return the labels that contain the text."""
+        codes = _complete_names(self._names, text)[:limit]
+        return [
+            _build_suggestion(self.kind, self._names[code], int((self._codes == code).sum()), text) for code in codes
+        ]
+
+
+class ClusterMatcher:
+    """Finds images whose cluster has a name that contains a text."""
+
+    kind = "cluster"
+
+    def __init__(self, scope: SearchScope) -> None:
+        """Store the scope."""
+        self._scope = scope
+
+    def find(self, text: str) -> list[Match]:
+        """Return the images of each cluster whose name contains the text."""
+        names = self._scope.cluster_names
+        return [
+            self._scope.select(self._scope.clusters == number, f"cluster: {number} {names[number]}")
+            for number in _find_names(names, text)
+        ]
+
+    def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
+        """Return the names of clusters that contain the text."""
+        names = self._scope.cluster_names
+        counted = (
+            _build_suggestion(self.kind, names[number], int((self._scope.clusters == number).sum()), text)
+            for number in _complete_names(names, text)[:limit]
+        )
+        return [one for one in counted if one.images]
+
+
+class WordMatcher:
+    """Finds images that show a word, with the summed probability of its classes."""
+
+    kind = "word"
+
+    def __init__(self, scope: SearchScope, min_probability: float = MIN_PROBABILITY) -> None:
+        """Store the scope and the lowest probability of an image that is found."""
+        self._scope, self._min_probability = scope, min_probability
+        self._count_images = lru_cache(maxsize=512)(self._count_uncached_images)
+
+    @cached_property
+    def _scores(self) -> ClassScores | None:
+        return read_class_scores(self._scope.dataset, self._scope.ids)
+
+    @cached_property
+    def _mean_probabilities(self) -> NDArray[np.float64]:
+        """Mean probability of each word in all images, (W,)."""
+        assert self._scores is not None
+        membership = load_word_table().membership
+        classes = np.bincount(
+            self._scores["number"].ravel(), self._scores["probability"].ravel(), minlength=membership.shape[1]
+        )
+        means: NDArray[np.float64] = membership @ classes / max(1, len(self._scores))
+        return means
+
+    def find(self, text: str) -> list[Match]:
+        """Return the images that show a word, by descending probability; all meanings of the word count."""
+        table = load_word_table()
+        indices = table.find(text)
+        if self._scores is None or not len(indices):
+            return []
+        probabilities = sum_probabilities(self._scores, table.select_classes(indices))
+        rows = np.flatnonzero(probabilities >= self._min_probability)
+        rows = rows[np.argsort(-probabilities[rows], kind="stable")]
+        names = ", ".join(table.words[index].name for index in indices.tolist())
+        return [Match(f"word: {names}", self._scope.ids[rows], np.minimum(probabilities[rows], 1))]
+
+    def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
+        """Return the words that start with the text and are in at least one image, the most frequent first."""
+        if self._scores is None:
+            return []
+        table = load_word_table()
+        exact, started = table.find(text), table.complete(text)
+        by_frequency = started[np.argsort(-self._mean_probabilities[started], kind="stable")]
+        candidates = list(dict.fromkeys([*exact.tolist(), *by_frequency.tolist()]))[:_MAX_COUNTED_WORDS]
+        found = (
+            _build_suggestion(self.kind, table.words[index].name, self._count_images(index), text)
+            for index in candidates
+        )
+        return [one for one in found if one.images][:limit]
+
+    def _count_uncached_images(self, index: int) -> int:
+        assert self._scores is not None
+        probabilities = sum_probabilities(self._scores, load_word_table().select_classes(np.array([index])))
+        return int((probabilities >= self._min_probability).sum())
+
+
+class FileMatcher:
+    """Finds images whose path contains a text."""
+
+    kind = "file name"
+
+    def __init__(self, scope: SearchScope) -> None:
+        """Store the scope."""
+        self._scope = scope
+
+    @cached_property
+    def _paths(self) -> tuple[ImageIds, list[str]]:
+        """Ids and paths of the images of the dataset; ignoring case."""
+        found = list(iterate_readable_paths(self._scope.dataset))
+        return np.array([number for number, _ in found], np.int64), [path.casefold() for _, path in found]
+
+    def find(self, text: str) -> list[Match]:
+        """Return the images whose path contains the text."""
+        is_found = self._search(text)
+        return [self._scope.select(is_found, f"file name: {text}")] if is_found.any() else []
+
+    def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
+        """Return the text itself if some paths contain it."""
+        count = int(self._search(text).sum())
+        return [SearchSuggestion(self.kind, text, count)] if count and limit else []
+
+    def _search(self, text: str) -> NDArray[np.bool_]:
+        wanted = from_printable(text).casefold()
+        ids, paths = self._paths
+        found = ids[np.fromiter((wanted in path for path in paths), np.bool_, len(paths))]
+        return np.isin(self._scope.ids, found, assume_unique=True)
+
+
+def _build_suggestion(kind: str, name: str, images: int, text: str) -> SearchSuggestion:
+    return SearchSuggestion(kind, name, images, name.casefold() == text.casefold())
+
+
+def _find_names(names: Mapping[int, str], text: str) -> list[int]:
+    """Return the numbers whose name is a text, or else contains it; case is ignored."""
+    wanted = text.casefold()
+    exact = [number for number, name in names.items() if name.casefold() == wanted]
+    return exact or [number for number, name in names.items() if wanted in name.casefold()]
+
+
+def _complete_names(names: Mapping[int, str], text: str) -> list[int]:
+    """Return the numbers whose name contains a text, names that start with it first; case is ignored."""
+    wanted = text.casefold()
+    found = [number for number, name in names.items() if wanted in name.casefold()]
+    return sorted(found, key=lambda number: not names[number].casefold().startswith(wanted))

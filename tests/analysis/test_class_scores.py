@@ -1,0 +1,70 @@
+"""Class probabilities, and the words with the most lift in a cluster, compared with values computed by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from crlc.analysis.class_scores import find_cluster_words, rank_classes, sum_by_cluster, sum_probabilities
+from crlc.data.feature_shards import RANKED_CLASSES
+from tests.fixtures.class_scores import make_class_scores
+
+DOG, TERRIER, CAT, ANIMAL = range(4)
+WORDS = np.array([[1, 1, 0], [1, 0, 0], [0, 0, 1], [1, 1, 1]], np.bool_)
+"""Words of three classes: terrier, poodle and cat."""
+
+
+def test_rank_classes_returns_the_softmax_of_the_largest_logits():
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(50, 8)).astype(np.float16)
+    weight, bias = generator.normal(size=(1000, 8)).astype(np.float32), generator.normal(size=1000).astype(np.float32)
+    found = rank_classes(features, weight, bias)
+    for row, vector in zip(found, features.astype(np.float64), strict=True):
+        logits = weight @ vector + bias
+        expected = np.exp(logits) / np.exp(logits).sum()
+        order = np.argsort(-expected)[:RANKED_CLASSES]
+        np.testing.assert_array_equal(row["number"], order)
+        np.testing.assert_allclose(row["probability"], expected[order], rtol=2e-3)
+
+
+def test_rank_classes_with_huge_logits_is_finite():
+    weight = np.zeros((1000, 1), np.float32)
+    weight[7] = 1e4
+    best = rank_classes(np.array([[100.0]], np.float16), weight, np.zeros(1000, np.float32))[0, 0]
+    assert (best["number"], best["probability"]) == (7, 1)
+
+
+def test_sum_probabilities_adds_the_included_classes_only():
+    is_included = np.zeros(1000, np.bool_)
+    is_included[151:269] = True  # dogs
+    np.testing.assert_allclose(sum_probabilities(make_class_scores(), is_included), [0.75, 0.25, 0, 0.0625])
+
+
+def test_sum_by_cluster_leaves_images_without_cluster_out():
+    sums = sum_by_cluster(make_class_scores(), np.array([1, 1, -1, 0]), 1000)
+    assert sums.shape == (2, 1000)
+    assert sums[1, 207] == 0.5  # golden retriever
+    assert sums[1].sum() == pytest.approx(0.875 + 0.75)
+    assert sums[0].sum() == pytest.approx(0.5625)
+
+
+def test_cluster_words_prefer_the_general_word_that_describes_more_of_the_cluster():
+    sums = np.array([[4.0, 4.0, 1.0], [0.0, 1.0, 9.0]])
+    dogs, cats = find_cluster_words(sums, np.array([10, 10]), WORDS, 3)
+    assert [word.word for word in dogs] == [DOG, TERRIER]  # all are animals: no lift
+    assert (dogs[0].coverage, dogs[0].lift) == pytest.approx((0.8, 0.8 / 0.45))
+    assert [word.word for word in cats] == [CAT]
+
+
+def test_cluster_words_prefer_the_specific_word_that_describes_nearly_as_much():
+    words = np.zeros((2, 1000), np.bool_)
+    words[0, :100], words[1, 0] = True, True
+    sums = np.zeros((2, 1000))
+    sums[0, :2], sums[1, 500] = (9.2, 0.8), 10
+    assert [word.word for word in find_cluster_words(sums, np.array([10, 10]), words, 3)[0]] == [1]
+    sums[0, :2] = (6, 4)
+    assert [word.word for word in find_cluster_words(sums, np.array([10, 10]), words, 3)[0]] == [0]
+
+
+def test_cluster_words_of_empty_clusters_and_of_one_cluster_are_empty():
+    assert find_cluster_words(np.array([[5.0, 0, 0], [0, 0, 0]]), np.array([5, 0]), WORDS, 3) == [[], []]
