@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 import streamlit as st
 
 PATH_WIDGET, HIDDEN_WIDGET = "import-path", "browse-hidden"
 """Keys of the widgets for the path, and for hidden folders in the folder browser."""
 
-_BROWSED_FOLDER, _CHOSEN, _UPLOADS = "browsed-folder", "import-chosen", "uploads"
+_BROWSED_FOLDER, _CHOSEN = "browsed-folder", "import-chosen"
+_LAST_UPLOAD, _UPLOADED = "last-upload", "uploaded-sources"
 _REQUESTED, _CONFIRMED = "import-requested", "import-confirmed"
 
 
@@ -62,11 +64,19 @@ def get_requested_import() -> tuple[str | None, bool]:
     return st.session_state.get(_REQUESTED), st.session_state.get(_CONFIRMED, False)
 
 
-def build_uploader_key() -> str:
-    """Return the key of the uploader; it changes with `clear_uploads`, which empties the uploader."""
-    return f"import-files-{st.session_state.get(_UPLOADS, 0)}"
+def record_upload(upload_id: str, sources: Sequence[str] = (), *, problem: str = "") -> None:
+    """Store the sources of a finished upload, or why there are none, for the next script run (callback)."""
+    st.session_state[_LAST_UPLOAD] = upload_id
+    st.session_state[_UPLOADED] = ([*sources], problem)
 
 
-def clear_uploads() -> None:
-    """Remove all files from the uploader."""
-    st.session_state[_UPLOADS] = st.session_state.get(_UPLOADS, 0) + 1
+def get_last_upload() -> str:
+    """Return the id of the upload that was finished last; empty if there is none."""
+    upload_id: str = st.session_state.get(_LAST_UPLOAD, "")
+    return upload_id
+
+
+def pop_uploaded_sources() -> tuple[list[str], str]:
+    """Return the uploaded sources that are not imported yet, and the problem of the last upload, and clear both."""
+    found: tuple[list[str], str] = st.session_state.pop(_UPLOADED, ([], ""))
+    return found

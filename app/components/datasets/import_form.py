@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -14,6 +15,7 @@ from app.components.common.action_button import show_action_button
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error, show_warning
 from app.components.datasets.folder_browser import show_folder_browser
+from app.components.datasets.upload_zone import show_upload_zone
 from app.state import importing
 from app.state.notices import record_started_task, watch_task
 from crlc.data.options import MAX_SIZE, MIN_SIZE, ImportOptions
@@ -21,7 +23,7 @@ from crlc.data.sources.counting import SourceCount
 from crlc.errors import CrlcError
 from crlc.formatting import format_bytes, format_count
 from crlc.paths import parse_typed_path, to_printable
-from crlc.services.store_uploads import UPLOADS_FOLDER, store_uploads
+from crlc.services.store_uploads import UPLOADS_FOLDER, finish_upload
 from crlc.workspace import Workspace
 from crlc.workspace.recent_folders import list_recent_folders
 
@@ -32,7 +34,6 @@ _CLASS_SOURCES = {"auto": "Detect automatically", "folders": "From folder names"
 _COUNT_WAIT_SECONDS, _COUNT_POLL_SECONDS = 0.3, 0.5
 _SHOWN_RECENT_FOLDERS = 4
 _LINE_HEIGHT_PIXELS = 32
-_UPLOADED_TYPES = ["jpg", "jpeg", "png", "gif", "bmp", "tif", "tiff", "webp", "zip"]
 
 
 def show_import_form(workspace: Workspace, *, is_first: bool) -> None:
@@ -206,28 +207,27 @@ def _parse_classes(box: DeltaGenerator) -> str | None:
 
 
 def _show_uploader(workspace: Workspace) -> None:
-    files = st.file_uploader(
-        "Or drop images or a .zip here",
-        type=_UPLOADED_TYPES,
-        accept_multiple_files=True,
-        key=importing.build_uploader_key(),
-        help=f"Copies the files to {workspace.root / UPLOADS_FOLDER} and imports them from there. A folder on this "
-        "computer is better imported by its path: nothing is copied.",
+    """Show the drop zone, and import what it has uploaded."""
+    show_upload_zone(
+        str(workspace.root / UPLOADS_FOLDER),
+        importing.get_last_upload(),
+        key="upload-zone",
+        finished=partial(_finish_upload, workspace),
     )
-    if not files:
+    sources, problem = importing.pop_uploaded_sources()
+    if problem:
+        show_error(problem)
+    for source in sources:
+        _start(workspace, source, {})
+
+
+def _finish_upload(workspace: Workspace, upload_id: str, name: str) -> None:
+    """Move the files of an upload to their final place (callback); the browser may report an upload several times."""
+    if upload_id == importing.get_last_upload():
         return
-    words, button = st.columns([5, 2], vertical_alignment="center")
-    with words:
-        show_caption(f"They are copied to {workspace.root / UPLOADS_FOLDER}.")
-    if show_action_button(
-        button, f"Import {format_count(len(files), 'file')}", key="import-files", type="primary", width="stretch"
-    ):
-        try:
-            sources = store_uploads(workspace, ((file.name, file) for file in files))
-        except (CrlcError, OSError) as error:
-            show_error(str(error))
-            return
-        for source in sources:
-            _start(workspace, str(source), {})
-        importing.clear_uploads()
-        st.rerun()
+    try:
+        sources = finish_upload(workspace, upload_id, name)
+    except (CrlcError, OSError) as error:
+        importing.record_upload(upload_id, problem=str(error))
+    else:
+        importing.record_upload(upload_id, [str(source) for source in sources])

@@ -9,11 +9,13 @@ from app.server.routes.galleries import GALLERY_ROUTES
 from app.server.routes.images import serve_image
 from app.server.routes.lists import LIST_ROUTES
 from app.server.routes.maps import MAP_ROUTES
+from app.server.routes.uploads import UPLOAD_ROUTES
 
 ROUTES = [
     *MAP_ROUTES,
     *EXPORT_ROUTES,
     *GALLERY_ROUTES,
     *LIST_ROUTES,
+    *UPLOAD_ROUTES,
     Route("/images/{dataset}/{image_id}", serve_image),
 ]

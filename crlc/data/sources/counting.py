@@ -12,10 +12,11 @@ MAX_COUNTED_FILES = 500_000
 """Counting stops here: a whole disk would take minutes."""
 
 _FILE_KINDS = ("folder", "zip")
-_IMAGE_SUFFIXES = (
+IMAGE_SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".avif", ".heic"),
     *(".heif", ".jp2", ".j2k", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".pcx", ".sgi", ".dds"),
 )
+"""Suffixes of files that may be images, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def count_source_files(
         if images + others == limit:
             return SourceCount(images, others, len(folders), total_bytes, is_complete=False)
         path = PurePosixPath(entry.path)
-        if has_files and path.suffix.lower() not in _IMAGE_SUFFIXES:
+        if has_files and path.suffix.lower() not in IMAGE_SUFFIXES:
             others += 1
         else:
             images += 1

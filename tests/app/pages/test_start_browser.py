@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from crlc.data.dataset import DatasetInfo
 from crlc.data.options import ImportOptions
@@ -115,13 +115,51 @@ def test_folder_is_browsed_by_keyboard_counted_and_imported(page: Page, app: Run
     # Uploaded files are stored in the workspace. The folder is offered again.
     open_page(page, "Start")
     expect(by_key(page, "recent-0")).to_contain_text("photos")
+    zone = page.get_by_role("group", name="Upload")
     uploads = [str(file) for file in (tmp_path / "disk" / "a").iterdir()]
-    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(uploads)
-    button(page, "import-files").click()
+    zone.get_by_label("Files to upload").set_input_files(uploads)
+    zone.get_by_role("button", name="Cancel").click()
+    zone.get_by_label("Files to upload").set_input_files(uploads)
+    expect(zone).to_contain_text(str(app.workspace.root / "uploads"))
+    zone.get_by_role("button", name="Import 2 files").click()
     expect(page.get_by_role("heading", name="Explore", exact=True, level=1)).to_be_visible()
     (folder,) = (app.workspace.root / "uploads").iterdir()
     assert {file.name for file in folder.iterdir()} == {Path(file).name for file in uploads}
     assert app.workspace.open_dataset(folder.name).summarize().readable == 2
+    drop_folder(page, app, tmp_path / "dropped")
+
+
+def drop_folder(page: Page, app: RunningApp, folder: Path) -> None:
+    """Drop a folder with subfolders on the page, and see that its files keep their relative paths."""
+    save_images(folder / "cats", 120)  # the browser lists 100 at a time
+    save_images(folder / "dogs" / "small 'dogs' é", 2)
+    (folder / "notes.txt").write_text("no image")
+    (folder / ".hidden").mkdir()
+    save_images(folder / ".hidden", 1)
+    open_page(page, "Start")
+    zone = page.get_by_role("group", name="Upload")
+    expect(zone.get_by_role("button", name="Choose folder")).to_be_visible()
+    drop_files(page, zone, [folder])
+    expect(zone).to_contain_text("122 files from dropped")
+    expect(zone).to_contain_text("1 other file left out")
+    zone.get_by_role("button", name="Import 122 files").click()
+    expect(page.get_by_role("heading", name="Explore", exact=True, level=1)).to_be_visible()
+    stored = app.workspace.root / "uploads" / "dropped"
+    assert len(list((stored / "cats").iterdir())) == 120
+    assert len(list((stored / "dogs" / "small 'dogs' é").iterdir())) == 2
+    assert not (stored / ".hidden").exists()
+
+
+def drop_files(page: Page, target: Locator, paths: list[Path]) -> None:
+    """Drop files or folders of this computer on an element, as the user does from a file manager."""
+    box = target.bounding_box()
+    assert box is not None
+    session = page.context.new_cdp_session(page)
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {
+            "type": kind, "x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2,
+            "data": {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1},
+        })  # fmt: skip
 
 
 def write_unfinished_dataset(workspace: Workspace, source: Path, name: str) -> Path:
