@@ -21,7 +21,9 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements.txt"
 MIN_PYTHON = (3, 11)
-SPACE_NEEDED = "about 7 GB (most of it torch; 2 GB where there is no CUDA build)"
+SPACE_NEEDED = "about 7 GB (most of it torch; 2 GB without CUDA)"
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+HAS_CUDA_DEFAULT = sys.platform.startswith("linux")  # elsewhere, PyPI has builds of torch without CUDA
 MIN_FREE_BYTES = 20_000_000
 LOG_TAIL_BYTES = 200_000
 
@@ -63,9 +65,10 @@ def main(arguments=None):
     )
     parser.add_argument("--port", type=int, help="port to listen on; default: 8501, or any free port")
     parser.add_argument("--workspace", help="folder of datasets and runs; default: your user-data folder")
+    parser.add_argument("--cpu", action="store_true", help="install torch without CUDA: 2 GB instead of 7 GB on Linux")
     options = parser.parse_args(arguments)
     try:
-        python = prepare_environment([REQUIREMENTS])
+        python = prepare_environment([REQUIREMENTS], cpu=options.cpu)
     except SetupError as error:
         print("\nerror: {}".format(error), file=sys.stderr)
         return 1
@@ -86,8 +89,12 @@ def main(arguments=None):
     return replace_process(command)
 
 
-def prepare_environment(requirement_files):
+def prepare_environment(requirement_files, cpu=False):
     """Find or create a Python environment that has all requirements in the files.
+
+    Args:
+        requirement_files: files with the requirements.
+        cpu: create an environment with a torch without CUDA, unless the interpreter of this process has everything.
 
     Returns:
         The path of its interpreter.
@@ -99,10 +106,11 @@ def prepare_environment(requirement_files):
     if not os.environ.get("CRLC_OWN_ENVIRONMENT") and has_requirements(requirement_files):
         return Path(sys.executable)
     python = get_interpreter(ENVIRONMENT)
-    if not is_ready(python, requirement_files):
+    cpu = cpu and HAS_CUDA_DEFAULT
+    if not is_ready(python, requirement_files, cpu):
         with hold_setup_lock():
-            if not is_ready(python, requirement_files):  # another start may have finished the setup
-                create_environment(python)
+            if not is_ready(python, requirement_files, cpu):  # another start may have finished the setup
+                create_environment(python, cpu)
                 remove_stamp()  # pip may be interrupted from here on
                 remove_incomplete_packages()
                 install(python, requirement_files)
@@ -172,8 +180,15 @@ def get_stamp_file():
     return ENVIRONMENT / "crlc-ready.json"
 
 
-def is_ready(python, requirement_files):
+def get_cpu_marker():
+    """Return the file that marks an environment whose torch has no CUDA, and never shall have."""
+    return ENVIRONMENT / "crlc-cpu"
+
+
+def is_ready(python, requirement_files, cpu):
     """Return whether the environment is complete, has all requirements, and its Python still runs."""
+    if cpu and not get_cpu_marker().exists():
+        return False
     stamp = read_stamp()
     required = {line for file in requirement_files for line in read_requirements(file)}
     if not required <= set(stamp["installed"]) or any(not get_record(folder).exists() for folder in list_packages()):
@@ -257,17 +272,20 @@ def find_version(python, needed="sys"):
         return None
 
 
-def create_environment(python):
-    """Create the virtual environment, unless there is one that works."""
+def create_environment(python, cpu):
+    """Create the virtual environment, unless there is one that works and has no CUDA if that is wanted."""
     found = find_version(python, needed="pip")
-    if found is not None and tuple(map(int, found.split("."))) >= MIN_PYTHON:
+    is_usable = not cpu or get_cpu_marker().exists()
+    if is_usable and found is not None and tuple(map(int, found.split("."))) >= MIN_PYTHON:
         return
     print("Creating an environment in {} ...".format(ENVIRONMENT), flush=True)
-    # An existing one does not work: its setup was interrupted, or its Python was removed.
+    # An existing one does not work: its setup was interrupted, its Python was removed, or it has CUDA.
     command = [sys.executable, "-P", "-m", "venv", "--clear", str(ENVIRONMENT)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = process.communicate()[0].decode("utf-8", "replace")
     if process.returncode == 0:
+        if cpu:
+            get_cpu_marker().touch()
         return
     if find_version(sys.executable, needed="ensurepip") is None:
         raise SetupError(
@@ -278,26 +296,68 @@ def create_environment(python):
 
 
 def install(python, requirement_files):
-    """Install the requirements with pip, which shows its own progress; explain a failure from its log."""
+    """Install the requirements with uv if there is one, else with pip; both show their own progress."""
+    uv = find_uv(python)
     print(
-        "Installing the packages that CRLC Studio needs, {}. This takes a few minutes, once.".format(SPACE_NEEDED),
+        "Installing the packages that CRLC Studio needs with {}, {}. This takes a few minutes, once.".format(
+            "pip" if uv is None else "uv", SPACE_NEEDED
+        ),
         flush=True,
     )
+    started = time.monotonic()
+    steps = [[part for file in requirement_files for part in ("-r", str(file))]]
+    if get_cpu_marker().exists():  # both at once, so that their versions fit; the next step leaves them as they are
+        index = os.environ.get("CRLC_CPU_INDEX", CPU_INDEX)
+        steps.insert(0, ["torch", "torchvision", "--index-url", index])
+    for arguments in steps:
+        if uv is not None and not run_uv(uv, python, arguments):
+            print("uv has failed; installing with pip instead.", flush=True)
+            uv = None
+        if uv is None:
+            run_pip(python, arguments)
+    print("Installed in {:.0f} s.".format(time.monotonic() - started), flush=True)
+
+
+def find_uv(python):
+    """Return the path of uv, which is faster than pip; None if it is missing or does not know the settings of pip."""
+    uv = shutil.which("uv")
+    if uv is None:
+        return None
+    # uv reads neither pip.conf nor PIP_INDEX_URL: it would not use the package server of a company, or its certificate.
+    command = [str(python), "-P", "-m", "pip", "config", "list", "--disable-pip-version-check"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    settings = process.communicate()[0].decode("utf-8", "replace")
+    names = r"\.(index-url|extra-index-url|find-links|no-index|proxy|cert|client-cert|trusted-host)='[^']"
+    return None if process.returncode != 0 or re.search(names, settings) else uv
+
+
+def run_uv(uv, python, arguments):
+    """Install packages with uv, and return whether that has succeeded."""
+    # Without compiled files, the first start of the app takes longer than compiling them, which uses all cores.
+    command = [uv, "pip", "install", "--python", str(python), "--compile-bytecode"]
+    try:
+        return subprocess.run(command + arguments, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def run_pip(python, arguments):
+    """Install packages with pip.
+
+    Raises:
+        SetupError: pip has failed; the message explains the reason from its log.
+    """
     log = ENVIRONMENT / "install.log"
     if log.exists():
         log.unlink()
     command = [str(python), "-P", "-m", "pip", "install", "--disable-pip-version-check", "--log", str(log)]
-    for file in requirement_files:
-        command += ["-r", str(file)]
-    started = time.monotonic()
     try:
-        code = subprocess.run(command, check=False).returncode
+        code = subprocess.run(command + arguments, check=False).returncode
     except OSError as error:
         raise SetupError("pip could not be started: {}".format(error)) from None
     if code != 0:
         text = find_errors(read_log_tail(log))
         raise SetupError(explain(text, "pip failed: {}. Its log: {}".format(get_last_line(text), log)))
-    print("Installed in {:.0f} s.".format(time.monotonic() - started), flush=True)
 
 
 def read_log_tail(log):

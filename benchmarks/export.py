@@ -16,8 +16,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -54,7 +56,7 @@ def make_run(root: Path, count: int) -> tuple[RunFolder, ImageDataset]:
     run.write_metadata({"dataset": "set", "dataset_uid": "uid", "manifest_version": 1})
     q = random.dirichlet(np.full(CLUSTERS, 0.2), count).astype(np.float32)
     z = random.normal(size=(count, 4)).astype(np.float32)
-    arrays = {"ids": np.arange(1, count + 1), "q": q, "z": z, "confidence": q.max(axis=1)}
+    arrays: dict[str, NDArray[Any]] = {"ids": np.arange(1, count + 1), "q": q, "z": z, "confidence": q.max(axis=1)}
     result = run.create_result_folder(1)
     for name, array in {**arrays, "cluster": q.argmax(axis=1).astype(np.int32)}.items():
         np.save(result / f"{name}.npy", array)

@@ -89,8 +89,7 @@ def load_features(images: TrainingImages, settings: TrainSettings, folder: Path)
     else:
         vectors = np.array(RunFolder(folder).open_result()[0]["h"])
     centred = vectors - vectors.mean(axis=0)
-    normalized: FloatArray = centred / np.linalg.norm(centred, axis=1, keepdims=True)
-    return normalized
+    return (centred / np.linalg.norm(centred, axis=1, keepdims=True)).astype(np.float32, copy=False)
 
 
 def train_child(workspace: Workspace, parent: Parent, plan: SemiPlan) -> tuple[IntArray, float]:

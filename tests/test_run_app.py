@@ -21,16 +21,21 @@ pytestmark = pytest.mark.slow
 APP = "import sys, thing\nprint('APP', thing.VERSION, sys.prefix, *sys.argv[1:])\n"
 
 
-def make_wheel(folder: Path, version: str, extra: str = "", ballast: int = 0) -> None:
-    """Write a wheel of a package `thing` that contains only its version, and optionally some bytes."""
+def make_wheel(folder: Path, version: str, extra: str = "", ballast: int = 0, package: str = "thing") -> None:
+    """Write a wheel of a package that contains only its version, and optionally some bytes."""
     folder.mkdir(exist_ok=True)
-    information = f"thing-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"thing-{version}-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("thing.py", f"VERSION = '{version}'\n")
-        wheel.writestr(f"{information}/METADATA", f"Metadata-Version: 2.1\nName: thing\nVersion: {version}\n{extra}")
-        wheel.writestr(f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{information}/RECORD", "")
-        wheel.writestr("ballast.bin", bytes(ballast))
+    information = f"{package}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n{extra}"
+    files = {
+        f"{package}.py": f"VERSION = '{version}'\n".encode(),
+        f"{package}-ballast.bin": bytes(ballast),
+        f"{information}/METADATA": metadata.encode(),
+        f"{information}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{information}/RECORD"))  # uv copies only what is listed
+    with zipfile.ZipFile(folder / f"{package}-{version}-py3-none-any.whl", "w") as wheel:
+        for name, content in {**files, f"{information}/RECORD": record.encode()}.items():
+            wheel.writestr(name, content)
 
 
 class Project:
@@ -255,3 +260,80 @@ def test_requirements_do_not_pin_a_build_of_torch():
     lines = run_app.read_requirements(ROOT / "requirements.txt")
     assert {"torch", "torchvision"} <= set(lines)
     assert all(">=" in line for line in lines if line not in ("torch", "torchvision"))
+
+
+def make_index(folder: Path, package: str, version: str) -> None:
+    """Write a wheel of a package without files, and list it as a package server does."""
+    entry = folder / package
+    entry.mkdir(parents=True)
+    name = f"{package}-{version}-py3-none-any.whl"
+    make_wheel(entry, version, package=package)
+    (entry / "index.html").write_text(f"<a href='{name}'>{name}</a>")
+
+
+def find_uv() -> str:
+    """Return the folder of uv, which is a requirement of the tests."""
+    uv = shutil.which("uv", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    assert uv is not None
+    return str(Path(uv).parent)
+
+
+def get_uv_settings(project: Project) -> dict[str, str]:
+    """Return variables with which only uv finds the wheels of the test."""
+    search_path = os.pathsep.join([find_uv(), os.environ["PATH"]])
+    wheels = {"UV_NO_CONFIG": "1", "UV_NO_INDEX": "1", "UV_OFFLINE": "1", "UV_FIND_LINKS": str(project.wheels)}
+    own_cache = {"UV_CACHE_DIR": str(project.folder.parent / "uv-cache")}
+    return {"PATH": search_path, "PIP_NO_INDEX": "", "PIP_FIND_LINKS": "", **wheels, **own_cache}
+
+
+def test_run_app_installs_with_uv_where_it_is_installed(project: Project):
+    code, output = project.run(**get_uv_settings(project))
+    assert code == 0, output
+    assert "needs with uv" in output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+    assert not (project.folder / ".venv" / "install.log").exists()
+    (module,) = (project.folder / ".venv").glob("**/site-packages/thing.py")
+    assert list((module.parent / "__pycache__").glob("thing.*.pyc")), "compiled once, not by each process of the app"
+
+    module.unlink()  # as a killed setup leaves it
+    (project.folder / ".venv" / "crlc-ready.json").unlink()
+    assert project.run(**get_uv_settings(project))[1].splitlines()[-1].startswith("APP 1.0")
+
+
+def test_run_app_installs_with_pip_when_uv_fails(project: Project):
+    project.require(f"--find-links {project.wheels}", "--no-index", "thing>=1.0")
+    code, output = project.run(**{**get_uv_settings(project), "UV_CACHE_DIR": "/dev/null/no-folder"})
+    assert code == 0, output
+    assert "uv has failed; installing with pip instead." in output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+def test_run_app_does_not_use_uv_if_pip_has_settings_that_uv_ignores(project: Project):
+    code, output = project.run(PATH=get_uv_settings(project)["PATH"])
+    assert code == 0, output
+    assert "needs with pip" in output
+
+
+@pytest.mark.skipif(not run_app.HAS_CUDA_DEFAULT, reason="torch from PyPI has no CUDA here")
+def test_run_app_installs_torch_without_cuda(project: Project):
+    """Fake packages in local folders; the server of PyTorch is not asked."""
+    plain, cpu = project.folder.parent / "plain", project.folder.parent / "cpu"
+    for package in ("torch", "torchvision"):
+        make_index(plain, package, "2.0")
+        make_index(cpu, package, "1.5+cpu")  # may be older than the newest version with CUDA
+    make_index(plain, "thing", "1.0")
+    project.require("torch", "torchvision", "thing>=1.0")
+    print_torch = "from importlib.metadata import version\nprint('APP', version('torch'), version('torchvision'))\n"
+    (project.folder / "app" / "__main__.py").write_text(print_torch)
+    servers = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": plain.as_uri(), "CRLC_OWN_ENVIRONMENT": "1"}
+
+    assert project.run(**servers)[1].splitlines()[-1] == "APP 2.0 2.0"
+    code, output = project.run("--cpu", **servers, CRLC_CPU_INDEX=cpu.as_uri())  # replaces the one with CUDA
+    assert (code, output.splitlines()[-1]) == (0, "APP 1.5+cpu 1.5+cpu"), output
+    # From then on, the environment stays without CUDA, also when packages are added.
+    make_index(plain, "other", "1.0")
+    project.require("torch", "torchvision", "thing>=1.0", "other")
+    code, output = project.run(**servers, CRLC_CPU_INDEX=cpu.as_uri())
+    assert (code, output.splitlines()[-1]) == (0, "APP 1.5+cpu 1.5+cpu"), output
+    assert "Creating" not in output
+    assert project.run("--cpu", **servers)[1] == "APP 1.5+cpu 1.5+cpu\n"

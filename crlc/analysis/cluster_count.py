@@ -262,7 +262,7 @@ def compute_merge_costs(joint: DoubleArray) -> DoubleArray:
     marginal = _x_log_x(sums)[:, None] + _x_log_x(sums)[None, :] - _x_log_x(sums[:, None] + sums[None, :])
     cost = rows + corner - 2 * marginal
     np.fill_diagonal(cost, np.inf)
-    return cost  # type: ignore[no-any-return]
+    return cost  # type: ignore[no-any-return, unused-ignore]
 
 
 def _merge(joint: DoubleArray, first: int, second: int) -> DoubleArray:

@@ -69,8 +69,7 @@ class ImageDescriptions:
         """Return the mean of the description of each image and the mean description of its neighbours."""
         near = self._neighbours[rows]
         around = self.describe(near.ravel()).reshape(*near.shape, -1).mean(axis=1)
-        averaged: FloatArray = (self.describe(rows) + around) / 2
-        return averaged
+        return ((self.describe(rows) + around) / 2).astype(np.float32, copy=False)
 
     def predict_all(self, classifier: LabelClassifier) -> FloatArray:
         """Return the probabilities of all images, (N, K)."""

@@ -52,8 +52,7 @@ class LabelClassifier(NamedTuple):
         """Return the probabilities of the classes, (N, K), given the products of descriptions and weights."""
         shifted = scores + self.bias
         exponentials = np.exp(shifted - shifted.max(axis=1, keepdims=True))
-        probabilities: FloatArray = exponentials / exponentials.sum(axis=1, keepdims=True)
-        return probabilities
+        return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32, copy=False)
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """Return the probabilities of the classes, (N, K)."""
