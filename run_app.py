@@ -333,8 +333,8 @@ def find_uv(python):
 
 def run_uv(uv, python, arguments):
     """Install packages with uv, and return whether that has succeeded."""
-    # Without compiled files, the first start of the app takes longer than compiling them, which uses all cores.
-    command = [uv, "pip", "install", "--python", str(python), "--compile-bytecode"]
+    # Nothing is compiled: what the first start of the app compiles takes seconds, all packages would take a minute.
+    command = [uv, "pip", "install", "--python", str(python)]
     try:
         return subprocess.run(command + arguments, check=False).returncode == 0
     except OSError:

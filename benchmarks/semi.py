@@ -89,7 +89,9 @@ def load_features(images: TrainingImages, settings: TrainSettings, folder: Path)
     else:
         vectors = np.array(RunFolder(folder).open_result()[0]["h"])
     centred = vectors - vectors.mean(axis=0)
-    return (centred / np.linalg.norm(centred, axis=1, keepdims=True)).astype(np.float32, copy=False)
+    normalized = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    rows: FloatArray = normalized.astype(np.float32, copy=False)
+    return rows
 
 
 def train_child(workspace: Workspace, parent: Parent, plan: SemiPlan) -> tuple[IntArray, float]:

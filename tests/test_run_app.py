@@ -293,7 +293,6 @@ def test_run_app_installs_with_uv_where_it_is_installed(project: Project):
     assert output.splitlines()[-1].startswith("APP 1.0")
     assert not (project.folder / ".venv" / "install.log").exists()
     (module,) = (project.folder / ".venv").glob("**/site-packages/thing.py")
-    assert list((module.parent / "__pycache__").glob("thing.*.pyc")), "compiled once, not by each process of the app"
 
     module.unlink()  # as a killed setup leaves it
     (project.folder / ".venv" / "crlc-ready.json").unlink()

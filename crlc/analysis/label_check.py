@@ -69,7 +69,8 @@ class ImageDescriptions:
         """Return the mean of the description of each image and the mean description of its neighbours."""
         near = self._neighbours[rows]
         around = self.describe(near.ravel()).reshape(*near.shape, -1).mean(axis=1)
-        return ((self.describe(rows) + around) / 2).astype(np.float32, copy=False)
+        averaged: FloatArray = ((self.describe(rows) + around) / 2).astype(np.float32, copy=False)
+        return averaged
 
     def predict_all(self, classifier: LabelClassifier) -> FloatArray:
         """Return the probabilities of all images, (N, K)."""

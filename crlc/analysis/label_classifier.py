@@ -52,7 +52,9 @@ class LabelClassifier(NamedTuple):
         """Return the probabilities of the classes, (N, K), given the products of descriptions and weights."""
         shifted = scores + self.bias
         exponentials = np.exp(shifted - shifted.max(axis=1, keepdims=True))
-        return (exponentials / exponentials.sum(axis=1, keepdims=True)).astype(np.float32, copy=False)
+        normalized = exponentials / exponentials.sum(axis=1, keepdims=True)
+        probabilities: FloatArray = normalized.astype(np.float32, copy=False)
+        return probabilities
 
     def predict(self, rows: FloatArray) -> FloatArray:
         """Return the probabilities of the classes, (N, K)."""
