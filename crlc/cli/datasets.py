@@ -9,12 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from crlc.cli.columns import build_columns_content, format_columns, summarize_columns
 from crlc.cli.output import Output
 from crlc.cli.tables import format_table
 from crlc.data.dataset import DatasetSummary, ImageDataset
 from crlc.data.importer import ImportReport
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
+from crlc.data.sources.table import MAX_FURTHER_COLUMNS
 from crlc.errors import CrlcError, UsageError
 from crlc.formatting import format_bytes, format_count, format_duration
 from crlc.paths import to_printable
@@ -155,11 +157,16 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Print the images, classes and problems of a dataset."""
+    """Print the images, classes, problems and columns of a dataset."""
     dataset = workspace.open_dataset(options.name)
     summary = dataset.summarize()
-    lines = _format_dataset(workspace, dataset, summary)
-    content = {"name": dataset.name, **_build_content(dataset, summary)}
+    columns = summarize_columns(dataset)
+    lines = [*_format_dataset(workspace, dataset, summary), *format_columns(columns)]
+    content = {
+        "name": dataset.name,
+        **_build_content(dataset, summary),
+        "columns": build_columns_content(columns),
+    }
     for file, write, nouns in (
         (options.problems, dataset.write_unreadable_csv, ("unreadable file", "unreadable files")),
         (options.duplicates, dataset.write_duplicates_csv, ("image with exact copies", "images with exact copies")),
@@ -259,6 +266,7 @@ def _build_report_content(report: ImportReport) -> dict[str, Any]:
     return {
         **asdict(report.changes),
         "unmatched_classes": report.unmatched_classes,
+        "ignored_columns": report.ignored_columns,
         "seconds": round(report.seconds, 3),
     }
 
@@ -288,6 +296,9 @@ def _format_import(dataset: ImageDataset, report: ImportReport, summary: Dataset
         file = dataset.info.options.classes
         unmatched = format_count(report.unmatched_classes, f"line of {file} has", f"lines of {file} have")
         lines.append(f"{unmatched} no matching image.")
+    if report.ignored_columns:
+        ignored = format_count(report.ignored_columns, "column of the list was", "columns of the list were")
+        lines.append(f"{ignored} not imported: at most {MAX_FURTHER_COLUMNS} are.")
     return lines
 
 

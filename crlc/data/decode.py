@@ -7,9 +7,11 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
+from crlc.data.photo_metadata import PhotoMetadata, read_photo_metadata
 from crlc.data.sources import RawImage, UnreadableError
 
 _DRAFT_FACTOR = 2
@@ -45,6 +47,18 @@ _FOREIGN_SIGNATURES = (
 )
 
 
+class DecodedPhoto(NamedTuple):
+    """An image as the import stores it."""
+
+    size: tuple[int, int]
+    """Width and height of the upright original."""
+
+    square: Image.Image
+    """Centre square in RGB."""
+
+    metadata: PhotoMetadata
+
+
 def decode_square(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
     """Decode an image and crop its centre square.
 
@@ -59,10 +73,30 @@ def decode_square(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Imag
         UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
     with _explain_errors(raw), open_image(raw) as image:
-        width, height = image.size
-        orientation = _load_pixels(image, size)
-        square = _crop_centre_square(_to_eight_bits(image), size, orientation)
-    return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
+        return _decode_open_image(image, size)
+
+
+def decode_photo(raw: RawImage, size: int) -> DecodedPhoto:
+    """Decode an image as `decode_square` does, and read its metadata while it is open.
+
+    Raises:
+        UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
+    """
+    with _explain_errors(raw), open_image(raw) as image:
+        # Pillow closes a TIFF file after decoding. Reading the EXIF data of a PNG decodes the pixels and hides damage.
+        early = _read_metadata(image) if image.format == "TIFF" else None
+        dimensions, square = _decode_open_image(image, size)
+        return DecodedPhoto(dimensions, square, early or _read_metadata(image))
+
+
+def read_metadata(raw: RawImage) -> PhotoMetadata:
+    """Return the metadata of an image, without decoding the pixels of a JPEG.
+
+    Raises:
+        UnreadableError: the header cannot be read; the message is the reason that the user sees.
+    """
+    with _explain_errors(raw), open_image(raw) as image:
+        return _read_metadata(image)
 
 
 def decode_stretched(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Image]:
@@ -166,6 +200,20 @@ def _list_rare_formats() -> tuple[str, ...]:
     """Return Pillow's other formats. Separate, because loading all plugins takes longer than decoding many images."""
     Image.init()
     return tuple(name for name in Image.ID if name not in _REFUSED_FORMATS)
+
+
+def _decode_open_image(image: Image.Image, size: int) -> tuple[tuple[int, int], Image.Image]:
+    width, height = image.size
+    orientation = _load_pixels(image, size)
+    square = _crop_centre_square(_to_eight_bits(image), size, orientation)
+    return ((height, width) if orientation in _SIDES_SWAPPED else (width, height)), square
+
+
+def _read_metadata(image: Image.Image) -> PhotoMetadata:
+    try:
+        return read_photo_metadata(image.getexif())
+    except Exception:  # a damaged EXIF block does not affect the pixels
+        return PhotoMetadata()
 
 
 def _load_pixels(image: Image.Image, side: int) -> int:

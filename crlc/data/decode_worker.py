@@ -16,8 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from crlc.data.decode import decode_square
-from crlc.data.pixel_writer import PixelWriter
+from PIL import Image
+
+from crlc.data.decode import decode_photo, read_metadata
+from crlc.data.photo_metadata import PhotoMetadata
+from crlc.data.pixel_statistics import PixelStatistics, measure_pixels
+from crlc.data.pixel_writer import PixelWriter, read_stored_pixels
 from crlc.data.sources import RawImage, Source, UnreadableError
 
 HASH_BYTES = 16
@@ -32,6 +36,16 @@ class DecodeResult(NamedTuple):
     width: int | None = None
     height: int | None = None
     reason: str | None = None
+    metadata: PhotoMetadata = PhotoMetadata()
+    statistics: PixelStatistics | None = None
+
+
+class MetadataResult(NamedTuple):
+    """Metadata and pixel statistics of one image that was decoded by an earlier version."""
+
+    id: int
+    metadata: PhotoMetadata
+    statistics: PixelStatistics
 
 
 DecodeItem = tuple[int, str, tuple[int, ...]]
@@ -69,18 +83,44 @@ class ImageDecoder:
         try:
             raw = self.source.read(path)
             # Decoded once per size: pixels must not depend on which other sizes exist.
-            squares = [decode_square(raw, size) for size in sizes]
+            photos = [decode_photo(raw, size) for size in sizes]
         except UnreadableError as error:
             return DecodeResult(image_id, sizes, None, reason=str(error))
-        for size, (_, square) in zip(sizes, squares, strict=True):
-            self._writers[size].write(image_id, square.tobytes())
-        width, height = squares[0][0]
-        return DecodeResult(image_id, sizes, hash_content(raw), width, height)
+        for size, photo in zip(sizes, photos, strict=True):
+            self._writers[size].write(image_id, photo.square.tobytes())
+        (width, height), square, metadata = photos[0]
+        statistics = measure_pixels(square)
+        return DecodeResult(image_id, sizes, hash_content(raw), width, height, metadata=metadata, statistics=statistics)
 
     def close(self) -> None:
         """Close the files. Only needed in the calling process: a worker exits instead."""
         for writer in self._writers.values():
             writer.close()
+
+
+@dataclass(frozen=True)
+class MetadataReader:
+    """Reader of the metadata of images whose pixels are stored already: nothing is decoded again."""
+
+    source: Source
+    folder: Path
+    size: int
+    """Size of the stored pixels."""
+
+    def process_chunk(self, chunk: list[tuple[int, str]]) -> list[MetadataResult]:
+        """Read the metadata of the images of a chunk, given by id and path."""
+        return [self._read(*item) for item in chunk]
+
+    def _read(self, image_id: int, path: str) -> MetadataResult:
+        pixels = read_stored_pixels(self.folder, self.size, image_id)
+        statistics = measure_pixels(Image.frombytes("RGB", (self.size, self.size), pixels))
+        try:
+            return MetadataResult(image_id, read_metadata(self.source.read(path)), statistics)
+        except UnreadableError:  # the original is missing now; its pixels are stored
+            return MetadataResult(image_id, PhotoMetadata(), statistics)
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ memory. Nothing in the manifest changes before `apply`.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 from crlc.data.manifest import Manifest
+from crlc.data.metadata_tables import PHOTO_TABLE
 from crlc.data.sources import SourceEntry
 from crlc.errors import SourceError
 from crlc.paths import decode_path, encode_path, to_printable
@@ -20,6 +22,7 @@ _INSERTED_ROWS = 1000
 _SCAN = """
 CREATE TEMP TABLE scan (
     path BLOB PRIMARY KEY, bytes INTEGER, stamp TEXT, split TEXT, class TEXT, problem TEXT,
+    cells TEXT,     -- further cells of a CSV list, as JSON
     hash BLOB,      -- only of files that may be new or changed, and only if there are images to compare with
     image INTEGER,  -- id of the image in the manifest
     change TEXT     -- same, renamed, changed, new
@@ -164,8 +167,20 @@ class ListingDiff:
 
     def _insert(self, entries: list[SourceEntry]) -> None:
         cursor = self._sql.executemany(
-            "INSERT OR IGNORE INTO scan (path, bytes, stamp, split, class, problem) VALUES (?, ?, ?, ?, ?, ?)",
-            [(encode_path(e.path), e.bytes, e.stamp, e.split, e.class_name, e.problem) for e in entries],
+            "INSERT OR IGNORE INTO scan (path, bytes, stamp, split, class, problem, cells) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                (
+                    encode_path(e.path),
+                    e.bytes,
+                    e.stamp,
+                    e.split,
+                    e.class_name,
+                    e.problem,
+                    json.dumps(e.cells) if e.cells else None,
+                )
+                for e in entries
+            ],
         )
         if cursor.rowcount < len(entries):  # a path was listed before
             for entry in entries:
@@ -215,7 +230,8 @@ class ListingDiff:
             "status = iif(scan.problem IS NULL, 'pending', 'unreadable'), reason = scan.problem "
             "FROM scan WHERE scan.image = images.id AND scan.change = 'changed'"
         )
-        self._sql.execute("DELETE FROM stored_pixels WHERE id IN (SELECT image FROM scan WHERE change = 'changed')")
+        for table in ("stored_pixels", PHOTO_TABLE):
+            self._sql.execute(f"DELETE FROM {table} WHERE id IN (SELECT image FROM scan WHERE change = 'changed')")
 
     def _count_changes(self) -> ImageChanges:
         removed = self._sql.execute(

@@ -14,14 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from crlc.data.classes import assign_classes, check_classes_option, read_subset, require_classes_fit
+from crlc.data.columns import BUILT_IN_COLUMNS, make_distinct_names
 from crlc.data.decode import decode_square, read_image_size
-from crlc.data.decode_worker import DecodeItem, DecodeResult, ImageDecoder, ImageHasher
+from crlc.data.decode_worker import DecodeItem, DecodeResult, ImageDecoder, ImageHasher, MetadataReader
 from crlc.data.image_diff import ImageChanges, ListingDiff
 from crlc.data.manifest import Manifest
+from crlc.data.metadata_tables import (
+    count_images_without_photo_values,
+    list_images_without_photo_values,
+    replace_list_columns,
+)
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.pixel_store import list_stored_sizes, mark_complete
 from crlc.data.pixel_writer import PixelWriter, count_image_bytes
 from crlc.data.sources import Source, SourceEntry, UnreadableError
+from crlc.data.sources.table import CsvSource
 from crlc.data.worker_pool import WorkerDiedError, WorkerPool, WorkerStartError
 from crlc.errors import CrlcError, DiskFullError, SourceError
 from crlc.formatting import format_bytes, format_list
@@ -56,6 +63,9 @@ class ImportReport:
     unmatched_classes: int | None
     """Number of lines of the CSV file of classes that name no image; `None` without such a file."""
 
+    ignored_columns: int
+    """Number of columns of a CSV list that were not imported, because there are too many."""
+
     seconds: float
 
 
@@ -89,9 +99,12 @@ class Importer:
             changes = diff.apply()
             if manifest.version == 0:
                 assign_classes(manifest, self.source, classes)  # the app shows the images while they are decoded
+            with manifest.transaction():
+                replace_list_columns(manifest.connection, self._name_list_columns())
             self.decoding_starts(sizes)
             self._decode(manifest, sizes, pool)
             self._require_images(manifest)
+            self._add_missing_metadata(manifest, sizes[0], pool)
             unmatched = assign_classes(manifest, self.source, classes)
             for size in sizes:
                 mark_complete(self.folder, size, manifest.get_last_id())
@@ -104,6 +117,7 @@ class Importer:
                 duplicates=manifest.count_exact_duplicates(),
                 sizes=sizes,
                 unmatched_classes=unmatched,
+                ignored_columns=self.source.count_ignored_columns() if isinstance(self.source, CsvSource) else 0,
                 seconds=time.monotonic() - started,
             )
 
@@ -219,6 +233,27 @@ class Importer:
         finally:
             for writer in writers:
                 writer.close()
+
+    def _name_list_columns(self) -> list[str]:
+        """Return the names of the further columns of a CSV list, different from those that every dataset has."""
+        names = self.source.column_names if isinstance(self.source, CsvSource) else ()
+        return make_distinct_names(names, BUILT_IN_COLUMNS)
+
+    def _add_missing_metadata(self, manifest: Manifest, size: int, pool: WorkerPool) -> None:
+        """Read the metadata of images that an earlier version decoded, from the originals and the stored pixels."""
+        sql = manifest.connection
+        count = count_images_without_photo_values(sql, size)
+        if not count:
+            return
+        stage = ProgressStage("Reading metadata", count, self.report)
+        reader = MetadataReader(self.source, self.folder, size)
+        for chunk, results in self._process(
+            reader, list_images_without_photo_values(sql, size, _CHUNK_IMAGES), stage, pool
+        ):
+            if results is not None:  # an image that crashes the decoder stays without metadata
+                manifest.record_metadata(results)
+            stage.advance(len(chunk))
+        stage.finish()
 
     def _reserve_space(self, manifest: Manifest, writers: list[PixelWriter], sizes: tuple[int, ...]) -> None:
         """Check the disk space, repair truncated stores, and extend the files."""

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from crlc.data.decode_worker import DecodeItem, DecodeResult
+from crlc.data.decode_worker import DecodeItem, DecodeResult, MetadataResult
+from crlc.data.metadata_tables import create_metadata_tables, insert_photo_values
 from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError, get_sqlite_code, is_disk_full
 from crlc.files import NEWER_VERSION_ADVICE
 from crlc.paths import decode_path, encode_path
@@ -92,6 +93,7 @@ class Manifest:
                 self.connection.execute("PRAGMA journal_mode=WAL")
                 self.connection.execute("PRAGMA synchronous=FULL")
                 self._create()
+                create_metadata_tables(self.connection)
         self._check_format()
 
     def close(self) -> None:
@@ -271,12 +273,18 @@ class Manifest:
                 "INSERT OR REPLACE INTO stored_pixels VALUES (?, ?, ?)",
                 [(size, result.id, result.hash) for result in good for size in result.sizes],
             )
+            insert_photo_values(self.connection, good)
             # Only pending images change: a readable image whose original is missing keeps its stored pixels.
             self.connection.executemany(
                 "UPDATE images SET status = 'unreadable', reason = ?, width = NULL, height = NULL "
                 "WHERE id = ? AND status = 'pending'",
                 [(result.reason, result.id) for result in results if result.reason is not None],
             )
+
+    def record_metadata(self, results: Sequence[MetadataResult]) -> None:
+        """Record the metadata of images that an earlier version decoded."""
+        with self.transaction():
+            insert_photo_values(self.connection, results)
 
     def list_stored_ids(self, size: int) -> list[int]:
         """Return the ids of the readable images with stored pixels of a size, ascending."""

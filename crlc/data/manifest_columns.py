@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crlc.arrays import ImageIds, IntArray
+from crlc.arrays import DoubleArray, ImageIds, IntArray
 from crlc.data.manifest import Manifest
 
 _BLOCK_IDS = 1 << 16
@@ -57,13 +57,41 @@ def read_content_versions(manifest: Manifest) -> tuple[ImageIds, IntArray]:
     return _parse_numbers(ids), _parse_numbers(versions)
 
 
-def _read_columns(manifest: Manifest, expressions: Sequence[str]) -> tuple[tuple[Any, ...], ...]:
+def read_numbers(manifest: Manifest, expression: str, table: str | None = None) -> tuple[ImageIds, DoubleArray]:
+    """Return the ids of the readable images and the value of a numeric SQL expression for each, NaN for NULL.
+
+    Args:
+        manifest: the manifest.
+        expression: a column of `images` or of the other table.
+        table: another table by image id, or `None`.
+    """
+    ids, values = _read_columns(manifest, [_join_numbers("images.id"), _join_floats(expression)], table)
+    found = [np.fromstring(part, np.float64, sep=" ") for part in values]
+    return _parse_numbers(ids), np.concatenate(found) if found else np.empty(0, np.float64)
+
+
+def read_texts(manifest: Manifest, expression: str, table: str | None = None) -> tuple[ImageIds, TextColumn]:
+    """Return the ids of the readable images and the value of an SQL expression for each, as text.
+
+    Args:
+        manifest: the manifest.
+        expression: a column of `images` or of the other table.
+        table: another table by image id, or `None`.
+    """
+    expressions = [_join_numbers("images.id"), _join_text(expression), _join_lengths(expression)]
+    ids, texts, lengths = _read_columns(manifest, expressions, table)
+    return _parse_numbers(ids), TextColumn(b"".join(filter(None, texts)), _parse_numbers(lengths))
+
+
+def _read_columns(
+    manifest: Manifest, expressions: Sequence[str], table: str | None = None
+) -> tuple[tuple[Any, ...], ...]:
     """Return, for each SQL expression, its value in every block of the table that has readable images."""
-    rows = list(
-        _read_blocks(
-            manifest, f"SELECT {', '.join(expressions)} FROM images WHERE id > ? AND id <= ? AND status = 'ok'"
-        )
+    joined = "" if table is None else f" LEFT JOIN {table} ON {table}.id = images.id"
+    query = (
+        f"SELECT {', '.join(expressions)} FROM images{joined} WHERE images.id > ? AND images.id <= ? AND status = 'ok'"
     )
+    rows = list(_read_blocks(manifest, query))
     return tuple(zip(*rows, strict=True)) or ((),) * len(expressions)
 
 
@@ -78,6 +106,10 @@ def _read_blocks(manifest: Manifest, query: str) -> Iterator[tuple[Any, ...]]:
 
 def _join_numbers(column: str) -> str:
     return f"group_concat({column}, ' ')"
+
+
+def _join_floats(column: str) -> str:
+    return f"group_concat(coalesce({column}, 'nan'), ' ')"
 
 
 def _join_text(column: str) -> str:

@@ -26,6 +26,13 @@ def count_image_bytes(size: int) -> int:
     return size * size * CHANNELS
 
 
+def read_stored_pixels(folder: Path, size: int, image_id: int) -> bytes:
+    """Return the stored pixels of one image, (size, size, 3) bytes, without NumPy."""
+    with get_pixel_file(folder, size).open("rb", buffering=0) as stream:
+        stream.seek((image_id - 1) * count_image_bytes(size))
+        return stream.read(count_image_bytes(size))
+
+
 class PixelWriter:
     """Writer of one pixel store. Several processes may write different rows at the same time."""
 

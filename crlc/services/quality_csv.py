@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from crlc.data.column_reader import list_columns, read_column
+from crlc.data.columns import Column
 from crlc.data.image_lookup import read_paths
 from crlc.errors import UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     import pyarrow
 
     from crlc.services.analyse_run import RunAnalysis
+
+IMAGE_QUALITY = "image_quality"
+"""Column with the flag of blurred, dark and uniform images; brightness, contrast and sharpness follow it."""
 
 METRIC_COLUMNS = {
     "confidence": "confidence",
@@ -78,4 +83,16 @@ def _build_table(analysis: RunAnalysis) -> pyarrow.Table:
         columns[column] = (
             pa.nulls(len(analysis.ids), pa.float32()) if values is None else pa.array(values, pa.float32())
         )
+    for column in _read_pixel_columns(analysis):
+        if column.info.is_coded:
+            indices = pa.array(column.values, mask=~column.is_known)
+            columns[IMAGE_QUALITY] = pa.array(column.names, pa.string()).take(indices)
+        else:
+            columns[column.info.name] = pa.array(column.values, pa.float32(), mask=~column.is_known)
     return pa.table({**columns, "image_id": pa.array(analysis.ids)})
+
+
+def _read_pixel_columns(analysis: RunAnalysis) -> list[Column]:
+    """Return the columns about the pixels; none if the dataset was imported by an earlier version."""
+    infos = list_columns(analysis.dataset)
+    return [read_column(analysis.dataset, info.name, analysis.ids) for info in infos if info.origin == "pixels"]

@@ -53,6 +53,9 @@ class SourceEntry:
     problem: str | None = None
     """Reason why it cannot be read, if known from the listing (a broken link, a locked folder)."""
 
+    cells: tuple[str, ...] = ()
+    """Values of the further columns of a CSV list, in the order of `CsvSource.column_names`."""
+
 
 class UnreadableError(Exception):
     """One image cannot be read; the message is the reason that the user sees."""

@@ -7,6 +7,7 @@ import csv
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from crlc.data.sources.base import SPLITS, SourceEntry, UnreadableError, parse_split
@@ -18,6 +19,10 @@ PATH_COLUMNS = ("path", "image", "file", "filename", "filepath", "file_name", "i
 _CLASS_COLUMNS = ("class", "label", "category", "target", "class_name")
 _SPLIT_COLUMNS = ("split", "subset", "part")
 _SAMPLE_CHARACTERS = 1 << 16
+MAX_FURTHER_COLUMNS = 100
+"""Further columns are ignored: more are rather the numbers of a feature vector than properties of an image."""
+
+_MAX_NAME_CHARACTERS = 60
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """First bytes of a file that Excel saved as Unicode text."""
 
@@ -30,11 +35,13 @@ class TableRow:
     path: str
     class_name: str | None
     split: str | None
+    cells: tuple[str, ...]
+    """Values of the further columns, as in `ImageTable.column_names`."""
 
 
 @dataclass(frozen=True)
 class ImageTable:
-    """A CSV file with a column of paths and optional columns of classes and splits."""
+    """A CSV file with a column of paths, optional columns of classes and splits, and further columns."""
 
     location: str
 
@@ -46,6 +53,17 @@ class ImageTable:
         """
         if not any(self.read_rows()):
             raise SourceError(f"{self.location} names no image: it has no line below the header.")
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the further columns, all different; at most `MAX_FURTHER_COLUMNS`."""
+        header = next(read_csv_lines(self.location), [])
+        return tuple(name_columns([get_cell(header, at) for at in self._find_further_columns(header)]))
+
+    def count_ignored_columns(self) -> int:
+        """Return the number of named columns beyond `MAX_FURTHER_COLUMNS`."""
+        header = next(read_csv_lines(self.location), [])
+        return len(self._find_further_columns(header, None)) - len(self.column_names)
 
     def read_rows(self) -> Iterator[TableRow]:
         """Yield the lines of the file; empty lines are skipped."""
@@ -63,8 +81,17 @@ class ImageTable:
                 advice=f"Add a column named one of {', '.join(_CLASS_COLUMNS)}.",
             )
 
+    @staticmethod
+    def _find_further_columns(header: list[str], limit: int | None = MAX_FURTHER_COLUMNS) -> list[int]:
+        """Return the indices of the named columns that are neither path, class nor split."""
+        known = [name.strip().lower() for name in header]
+        used = {find_column(known, names) for names in (PATH_COLUMNS, _CLASS_COLUMNS, _SPLIT_COLUMNS)}
+        return [at for at, name in enumerate(known) if name and at not in used][:limit]
+
     def _parse(self, reader: Iterator[list[str]]) -> Iterator[TableRow]:
-        header = [name.strip().lower() for name in next(reader, [])]
+        first_line = next(reader, [])
+        further = self._find_further_columns(first_line)
+        header = [name.strip().lower() for name in first_line]
         path_at = find_column(header, PATH_COLUMNS)
         if path_at is None:
             found = ", ".join(to_printable(name) for name in header[:12]) or "nothing"
@@ -77,7 +104,8 @@ class ImageTable:
             path = get_cell(cells, path_at)
             if path:
                 class_name = decode_windows_text(get_cell(cells, class_at)) or None
-                yield TableRow(line, path, class_name, self._parse_split(get_cell(cells, split_at), line))
+                others = tuple(decode_windows_text(get_cell(cells, at)) for at in further)
+                yield TableRow(line, path, class_name, self._parse_split(get_cell(cells, split_at), line), others)
 
     def _parse_split(self, text: str, line: int) -> str | None:
         if not text:
@@ -99,17 +127,26 @@ class CsvSource:
         self.location = location
         self._table = ImageTable(location)
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the further columns of the list."""
+        return self._table.column_names
+
+    def count_ignored_columns(self) -> int:
+        """Return the number of columns that are not imported because there are too many."""
+        return self._table.count_ignored_columns()
+
     def list_entries(self) -> Iterator[SourceEntry]:
         """Yield one entry per line; a missing file is listed with its problem."""
         for row in self._table.read_rows():
             path = next((text for text in list_spellings(row.path) if os.path.exists(self.original(text))), row.path)
             try:
                 status = os.stat(self.original(path))
-                yield SourceEntry(path, status.st_size, make_stamp(status), row.split, row.class_name)
+                yield SourceEntry(path, status.st_size, make_stamp(status), row.split, row.class_name, cells=row.cells)
             except (OSError, ValueError) as error:
                 reason = describe_os_error(error) if isinstance(error, OSError) else "not a possible file name"
                 yield SourceEntry(
-                    path, 0, "", row.split, row.class_name, problem=f"{reason} (line {row.line} of the CSV)"
+                    path, 0, "", row.split, row.class_name, f"{reason} (line {row.line} of the CSV)", row.cells
                 )
 
     def read(self, path: str) -> bytes:
@@ -142,6 +179,18 @@ def read_csv_lines(location: str) -> Iterator[list[str]]:
         raise SourceError(f"{location} cannot be opened: {describe_os_error(error)}.") from None
     except csv.Error as error:
         raise SourceError(f"{location} is not a readable CSV file: {error}.") from None
+
+
+def name_columns(header: list[str]) -> list[str]:
+    """Return names of columns that can be shown and are all different: `size`, `size 2`."""
+    names: list[str] = []
+    for text in header:
+        name = to_printable(decode_windows_text(text))[:_MAX_NAME_CHARACTERS]
+        number = 1
+        while (numbered := name if number == 1 else f"{name} {number}") in names:
+            number += 1
+        names.append(numbered)
+    return names
 
 
 def find_column(header: list[str], names: tuple[str, ...]) -> int | None:

@@ -1,0 +1,95 @@
+"""Columns of a dataset as the CLI prints them: type, range or most frequent values, and missing values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from crlc.cli.tables import format_table
+from crlc.data.list_columns import DATE
+from crlc.formatting import format_count
+from crlc.paths import to_printable
+
+if TYPE_CHECKING:
+    from crlc.arrays import ImageIds
+    from crlc.data.columns import ColumnSummary
+    from crlc.data.dataset import ImageDataset
+
+_MAX_VALUE_CHARACTERS = 30
+
+
+def summarize_columns(dataset: ImageDataset) -> list[ColumnSummary]:
+    """Return a summary of every column of a dataset."""
+    from crlc.data.column_reader import read_all_columns
+    from crlc.data.columns import summarize_column
+
+    return [summarize_column(column) for column in read_all_columns(dataset)]
+
+
+def build_columns_content(summaries: list[ColumnSummary]) -> list[dict[str, Any]]:
+    """Return the summaries for JSON; dates in ISO 8601 format."""
+    return [
+        {
+            "name": one.info.name,
+            "kind": one.info.kind,
+            "origin": one.info.origin,
+            "known": one.known,
+            "missing": one.missing,
+            "distinct": one.distinct,
+            "low": _build_value(one, one.low),
+            "high": _build_value(one, one.high),
+            "frequent": dict(one.frequent),
+        }
+        for one in summaries
+    ]
+
+
+def format_columns(summaries: list[ColumnSummary]) -> list[str]:
+    """Return the summaries as a table."""
+    if not summaries:
+        return []
+    rows = [
+        [to_printable(one.info.name), one.info.kind, _format_values(one), f"{one.missing:,}" if one.missing else "-"]
+        for one in summaries
+    ]
+    return ["Columns:", *("  " + line for line in format_table(("name", "type", "values", "missing"), rows))]
+
+
+def count_image_quality(dataset: ImageDataset, ids: ImageIds) -> dict[str, int] | None:
+    """Return the number of blurred, dark, uniform and good images; `None` if the dataset has no such column."""
+    from crlc.data.column_reader import list_columns, read_column
+    from crlc.data.columns import QUALITY
+
+    if QUALITY not in [info.name for info in list_columns(dataset) if info.origin == "pixels"]:
+        return None
+    column = read_column(dataset, QUALITY, ids)
+    return {name: int((column.values == number).sum()) for number, name in enumerate(column.names)}
+
+
+def format_image_quality(counts: dict[str, int] | None) -> list[str]:
+    """Return a line about images that are blurred, dark or uniform."""
+    if counts is None:
+        return ["Blurred, dark and uniform images are not known: import the dataset again to find them."]
+    from crlc.data.columns import GOOD
+
+    bad = [f"{count:,} {name}" for name, count in counts.items() if name != GOOD and count]
+    total = format_count(sum(counts.values()), "image")
+    return [f"Image quality: {', '.join(bad) or 'none blurred, dark or uniform'} of {total}."]
+
+
+def _build_value(summary: ColumnSummary, value: float | None) -> float | str | None:
+    return value if value is None or summary.info.kind != DATE else summary.info.format(value).replace(" ", "T")
+
+
+def _format_values(summary: ColumnSummary) -> str:
+    if summary.low is not None and summary.high is not None:
+        low, high = summary.info.format(summary.low), summary.info.format(summary.high)
+        return low if low == high else f"{low} to {high}"
+    texts = [f"{_shorten(to_printable(text))} ({count:,})" for text, count in summary.frequent]
+    others = summary.distinct - len(texts)
+    if others > 0:
+        texts.append(format_count(others, "other value"))
+    return ", ".join(texts) or "none"
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE_CHARACTERS else text[: _MAX_VALUE_CHARACTERS - 1] + "…"

@@ -1,0 +1,200 @@
+"""Reader of the columns of a dataset. A column is read from SQLite as one array over all images.
+
+Columns that the import of an earlier version did not read are absent until the next import.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import numpy as np
+
+from crlc.arrays import DoubleArray, ImageIds, IntArray
+from crlc.data.columns import (
+    BLURRED,
+    BUILT_IN_INFOS,
+    DARK,
+    FILE_DATE,
+    FILE_SIZE,
+    FOLDER,
+    GOOD,
+    QUALITY,
+    UNIFORM,
+    Column,
+    ColumnInfo,
+    flag_quality,
+)
+from crlc.data.dataset import ImageDataset
+from crlc.data.manifest import Manifest
+from crlc.data.manifest_columns import TextColumn, read_numbers, read_texts
+from crlc.data.metadata_tables import LIST_TABLE, PHOTO_TABLE, has_table
+from crlc.errors import NotFoundError
+from crlc.paths import decode_path, to_printable
+
+_FILE_KINDS = ("folder", "zip", "csv")
+_SECONDS_PER_HOUR = 3600
+_ZIP_STAMP = re.compile(r"\((\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\)")
+
+
+def list_columns(dataset: ImageDataset) -> tuple[ColumnInfo, ...]:
+    """Return the columns of a dataset that have a value for at least one image."""
+    with Manifest(dataset.folder) as manifest:
+        sql = manifest.connection
+        has_photos = has_table(sql, PHOTO_TABLE)
+        found = []
+        for info in BUILT_IN_INFOS:
+            if info.origin in ("exif", "pixels"):
+                field = "sharpness" if info.name == QUALITY else info.name
+                query = (
+                    f"SELECT 1 FROM {PHOTO_TABLE} JOIN images USING (id) "
+                    f"WHERE {field} IS NOT NULL AND status = 'ok' LIMIT 1"
+                )
+                is_there = has_photos and sql.execute(query).fetchone() is not None
+            elif info.name == FOLDER:
+                query = "SELECT 1 FROM images WHERE status = 'ok' AND instr(path, x'2f') LIMIT 1"
+                is_there = dataset.info.source_kind in _FILE_KINDS and sql.execute(query).fetchone() is not None
+            else:
+                is_there = info.name in ("width", "height") or dataset.info.source_kind in _FILE_KINDS
+            if is_there:
+                found.append(info)
+        if has_table(sql, "list_columns"):
+            rows = sql.execute("SELECT name, kind FROM list_columns ORDER BY number")
+            found += [ColumnInfo(name, kind, "list", "", "Column of the imported list.") for name, kind in rows]
+    return tuple(found)
+
+
+def read_column(dataset: ImageDataset, name: str, ids: ImageIds | None = None) -> Column:
+    """Read one column.
+
+    Args:
+        dataset: the dataset.
+        name: name of the column.
+        ids: images in the order of the values; by default all readable images, ascending.
+
+    Raises:
+        NotFoundError: the dataset has no such column.
+    """
+    infos = {info.name: info for info in list_columns(dataset)}
+    if name not in infos:
+        raise NotFoundError(
+            f"{dataset.name} has no column {name!r}.", advice=f"Choose one of: {', '.join(infos) or 'none'}."
+        )
+    return _read_column(dataset, infos[name], ids)
+
+
+def read_all_columns(dataset: ImageDataset, ids: ImageIds | None = None) -> list[Column]:
+    """Read every column of a dataset; the arguments are those of `read_column`."""
+    return [_read_column(dataset, info, ids) for info in list_columns(dataset)]
+
+
+def _read_column(dataset: ImageDataset, info: ColumnInfo, ids: ImageIds | None) -> Column:
+    with Manifest(dataset.folder) as manifest:
+        found, column = _read(manifest, info)
+    order = np.argsort(found, kind="stable")
+    if ids is None:
+        return column.take(order)
+    return _look_up(column, found[order], order, ids)
+
+
+def _read(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
+    """Return ids in an unspecified order, and the values in the same order."""
+    if info.name == QUALITY and info.origin == "pixels":
+        parts = [read_numbers(manifest, name, PHOTO_TABLE) for name in ("brightness", "contrast", "sharpness")]
+        flags = flag_quality(*(values for _, values in parts))
+        return parts[0][0], Column(info, flags, (BLURRED, DARK, GOOD, UNIFORM))
+    if info.name == FOLDER and info.origin == "file":
+        return _read_folders(manifest, info)
+    if info.name == FILE_DATE and info.origin == "file":
+        return _read_file_dates(manifest, info)
+    expression, table = {"exif": (info.name, PHOTO_TABLE), "pixels": (info.name, PHOTO_TABLE)}.get(
+        info.origin, ("bytes" if info.name == FILE_SIZE else info.name, None)
+    )
+    if info.origin == "list":
+        query = "SELECT number FROM list_columns WHERE name = ?"
+        expression, table = f"v{manifest.connection.execute(query, (info.name,)).fetchone()[0]}", LIST_TABLE
+    if not info.is_coded:
+        ids, values = read_numbers(manifest, expression, table)
+        return ids, Column(info, values)
+    ids, texts = read_texts(manifest, expression, table)
+    codes, names = _encode(texts)
+    return ids, Column(info, codes, tuple(name.decode("utf-8", "replace") for name in names))
+
+
+def _encode(texts: TextColumn) -> tuple[IntArray, list[bytes]]:
+    """Return the index of each text, -1 for NULL, and the distinct texts, sorted by their bytes."""
+    import pyarrow as pa
+
+    buffers = [None, pa.py_buffer(texts.offsets), pa.py_buffer(texts.content)]
+    array = pa.Array.from_buffers(pa.large_binary(), len(texts.lengths), buffers).dictionary_encode()
+    missing = texts.lengths < 0
+    indices = np.asarray(array.indices, np.int64)
+    found = array.dictionary.to_pylist()
+    used = np.unique(indices[~missing]).tolist()  # a missing text is stored as an empty one
+    order = sorted(used, key=lambda index: found[index])
+    ranks = np.full(len(found) + 1, -1, np.int64)
+    ranks[order] = np.arange(len(order))
+    return np.where(missing, -1, ranks[indices]), [found[index] for index in order]
+
+
+def _read_folders(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
+    ids, paths = read_texts(manifest, "path")
+    codes, names = _encode(paths)
+    folders = [name.rpartition(b"/")[0] for name in names]  # paths are distinct, but an array has none of bytes
+    distinct = sorted(set(folders))
+    rank = {folder: number for number, folder in enumerate(distinct)}
+    by_path = np.array([rank[folder] for folder in folders], np.int64)
+    texts = tuple(to_printable(decode_path(folder)) or "." for folder in distinct)
+    return ids, Column(info, by_path[codes] if len(codes) else codes, texts)
+
+
+def _read_file_dates(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
+    """Read the modification time from the stamp: nanoseconds of a file, or the tuple that a zip archive stores."""
+    expression = "iif(stamp GLOB '[0-9]*:*', CAST(stamp AS INTEGER) / 1e9, NULL)"
+    ids, seconds = read_numbers(manifest, expression)
+    if np.isnan(seconds).any():
+        text_ids, stamps = read_texts(manifest, "stamp")
+        assert np.array_equal(ids, text_ids)
+        bounds = stamps.offsets.tolist()
+        texts = (stamps.content[start:end].decode() for start, end in pairwise(bounds))
+        dates = np.fromiter(map(_parse_zip_stamp, texts), np.float64, len(ids))
+        return ids, Column(info, np.where(np.isnan(seconds), dates, _to_local_clock(seconds)))
+    return ids, Column(info, _to_local_clock(seconds))
+
+
+def _parse_zip_stamp(stamp: str) -> float:
+    found = _ZIP_STAMP.match(stamp)
+    try:
+        return datetime(*map(int, found.groups()), tzinfo=UTC).timestamp() if found else np.nan  # type: ignore[misc, arg-type]
+    except ValueError:  # archives may store a month 0
+        return np.nan
+
+
+def _to_local_clock(seconds: DoubleArray) -> DoubleArray:
+    """Return times as they stand on a clock of this computer's time zone; one look-up per distinct hour."""
+    known = np.isfinite(seconds)
+    hours, index = np.unique(seconds[known] // _SECONDS_PER_HOUR, return_inverse=True)
+    offsets = [_find_utc_offset(hour * _SECONDS_PER_HOUR) for hour in hours.tolist()]
+    local = seconds.copy()
+    local[known] = np.floor(seconds[known]) + np.array(offsets, np.float64)[index]
+    return local
+
+
+def _find_utc_offset(seconds: float) -> float:
+    try:
+        offset = datetime.fromtimestamp(seconds, UTC).astimezone().utcoffset()
+    except (OverflowError, ValueError, OSError):  # outside the years that the system knows
+        return 0.0
+    return 0.0 if offset is None else offset.total_seconds()
+
+
+def _look_up(column: Column, sorted_ids: ImageIds, order: IntArray, ids: ImageIds) -> Column:
+    """Return the values of some images; missing for ids without a readable image."""
+    if not len(sorted_ids):
+        empty = np.full(len(ids), -1 if column.info.is_coded else np.nan, column.values.dtype)
+        return Column(column.info, empty, column.names)
+    at = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
+    values = column.values[order[at]]
+    is_there = sorted_ids[at] == ids
+    return Column(column.info, np.where(is_there, values, -1 if column.info.is_coded else np.nan), column.names)
