@@ -4,6 +4,8 @@
    number of processes, alternately. Target: at most 1.3 times.
 2. Peak anonymous memory above that of as many idle interpreters, for 20,000 generated images against 2,000. Target: at
    most 1.2 times. (Linux only: read from /proc.)
+3. CPU time of the EXIF metadata and of the pixel statistics of each file, relative to decoding it to 160 px. Target for
+   the metadata: at most 3 %.
 """
 
 from __future__ import annotations
@@ -24,13 +26,18 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.support import ROOT, create_parser, describe_machine, measure_seconds, read_anonymous_bytes, read_commit
-from crlc.data.options import ImportOptions
+from crlc.data.decode import decode_square, open_image
+from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
+from crlc.data.photo_metadata import read_photo_metadata
+from crlc.data.pixel_statistics import measure_pixels
 from crlc.subprocesses import count_available_cores
 from crlc.workspace import Workspace
 
 IMAGE_SIZE = 96
 MAX_TIME_RATIO = 1.3
 MAX_MEMORY_RATIO = 1.2
+MAX_METADATA_FRACTION = 0.03
+MEASURED_FILES = 300
 POLL_SECONDS = 0.02
 
 
@@ -140,15 +147,38 @@ def compare_memory(processes: int) -> bool:
     return peaks[20_000] / peaks[2_000] <= MAX_MEMORY_RATIO
 
 
+def compare_metadata(folder: Path) -> bool:
+    """Print the CPU time of metadata and statistics relative to decoding; return whether the target was met."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    times = []
+    for file in files[:: max(1, len(files) // MEASURED_FILES)]:
+        raw, clock = file.read_bytes(), [time.process_time_ns()]
+        with open_image(raw) as image:
+            decode_square(raw, PHOTOGRAPH_SIZE)
+            clock.append(time.process_time_ns())
+            read_photo_metadata(image)
+            clock.append(time.process_time_ns())
+        _, square = decode_square(raw, PHOTOGRAPH_SIZE)
+        clock.append(time.process_time_ns())
+        measure_pixels(square)
+        clock.append(time.process_time_ns())
+        times.append((clock[1] - clock[0], clock[2] - clock[1], clock[4] - clock[3]))
+    decoding, metadata, statistics_ = (statistics.median(part) / 1e6 for part in zip(*times, strict=True))
+    print(f"{len(times)} files, CPU time, medians: decoding {decoding:.2f} ms, EXIF {metadata:.3f} ms "
+          f"({metadata / decoding:.1%}; target: {MAX_METADATA_FRACTION:.0%}), statistics {statistics_:.3f} ms "
+          f"({statistics_ / decoding:.1%})")  # fmt: skip
+    return metadata <= MAX_METADATA_FRACTION * decoding
+
+
 def main() -> None:
-    """Measure speed and memory."""
+    """Measure speed, memory and metadata."""
     parser = create_parser(__doc__)
     parser.add_argument("folder", type=Path, help="folder of photographs")
     parser.add_argument("--workers", type=int, default=count_available_cores())
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
     print(f"commit {read_commit()}, {describe_machine()}")
-    results = [compare_speed(options.folder, options.workers, options.repeats)]
+    results = [compare_metadata(options.folder), compare_speed(options.folder, options.workers, options.repeats)]
     if sys.platform.startswith("linux"):
         results.append(compare_memory(options.workers))
     if not all(results):

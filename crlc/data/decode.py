@@ -211,7 +211,7 @@ def _decode_open_image(image: Image.Image, size: int) -> tuple[tuple[int, int], 
 
 def _read_metadata(image: Image.Image) -> PhotoMetadata:
     try:
-        return read_photo_metadata(image.getexif())
+        return read_photo_metadata(image)
     except Exception:  # a damaged EXIF block does not affect the pixels
         return PhotoMetadata()
 

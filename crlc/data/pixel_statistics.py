@@ -15,8 +15,8 @@ from PIL import Image, ImageFilter
 _LEVELS = tuple(range(256))
 _SQUARED_LEVELS = tuple(level * level for level in _LEVELS)
 _PERCENT = 100 / _LEVELS[-1]
-_LAPLACIAN_SCALE = 8
-"""Divides the Laplacian, which is from -1020 to 1020, so that it fits into 8 bits around 128."""
+_LAPLACIAN_SCALE = 2
+"""Divides the Laplacian, which is stored in 8 bits around 128: rounding must not look like detail, edges may clip."""
 
 _LAPLACIAN = ImageFilter.Kernel((3, 3), (0, 1, 0, 1, -4, 1, 0, 1, 0), _LAPLACIAN_SCALE, 128)
 _MARGIN_FRACTION = 1 / 6

@@ -83,12 +83,12 @@ def _build_table(analysis: RunAnalysis) -> pyarrow.Table:
         columns[column] = (
             pa.nulls(len(analysis.ids), pa.float32()) if values is None else pa.array(values, pa.float32())
         )
-    for column in _read_pixel_columns(analysis):
-        if column.info.is_coded:
-            indices = pa.array(column.values, mask=~column.is_known)
-            columns[IMAGE_QUALITY] = pa.array(column.names, pa.string()).take(indices)
+    for measured in _read_pixel_columns(analysis):
+        if measured.info.is_coded:
+            indices = pa.array(measured.values, mask=~measured.is_known)
+            columns[IMAGE_QUALITY] = pa.array(measured.names, pa.string()).take(indices)
         else:
-            columns[column.info.name] = pa.array(column.values, pa.float32(), mask=~column.is_known)
+            columns[measured.info.name] = pa.array(measured.values, pa.float32(), mask=~measured.is_known)
     return pa.table({**columns, "image_id": pa.array(analysis.ids)})
 
 

@@ -73,9 +73,10 @@ def test_quality_prints_text_and_json(crlc):
     assert lines[2].split()[:5] == ["1", "north", "3", "0.800", "0.400"]
     assert lines[3].startswith("run-1: 6 images in 2 clusters")
     assert "50%" in lines[3]
-    assert "6 images: ACC 83.3%, NMI" in lines[5]
-    assert lines[7].split() == ["cat", "2", "1.000", "0", "-"]
-    assert lines[8].split() == ["dog", "4", "0.750", "1", "1", "in", "0"]
+    assert "import the dataset again" in lines[5]  # the images were never decoded
+    assert "6 images: ACC 83.3%, NMI" in lines[6]
+    assert lines[8].split() == ["cat", "2", "1.000", "0", "-"]
+    assert lines[9].split() == ["dog", "4", "0.750", "1", "1", "in", "0"]
     content = crlc("quality", "last", "--json").json
     assert content["summary"]["images"] == 6
     assert content["summary"]["neighbour_agreement"] == pytest.approx(0.4)
@@ -86,6 +87,24 @@ def test_quality_prints_text_and_json(crlc):
     assert content["classes"]["acc"] == pytest.approx(5 / 6, abs=1e-6)
     assert content["classes"]["confusion"] == [[2, 0], [1, 3]]
     assert content["classes"]["classes"][1] == {"class": "dog", "images": 4, "accuracy": 0.75, "cluster": 1}
+
+
+@pytest.mark.usefixtures("run")
+def test_quality_counts_blurred_dark_and_uniform_images(crlc, dataset: ImageDataset, tmp_path: Path):
+    values = [(1, 50, 20, 1.2), (2, 50, 20, 0.1), (3, 5, 4, 1.0), (4, 90, 1, 0.0), (5, 90, 20, 0.12)]
+    with Manifest(dataset.folder, create=True) as manifest, manifest.transaction():
+        manifest.connection.executemany(
+            "INSERT INTO photo_values (id, brightness, contrast, sharpness) VALUES (?, ?, ?, ?)", values
+        )
+    file = tmp_path / "images.csv"
+    assert "2 blurred, 1 dark, 1 uniform of 5 images" in crlc("quality", "last", "--images", file).out
+    content = crlc("quality", "last", "--json").json
+    assert content["image_quality"] == {"blurred": 2, "dark": 1, "good": 1, "uniform": 1}
+    with file.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    flags = [row["image_quality"] for row in rows]
+    assert flags == ["good", "blurred", "dark", "uniform", "blurred", ""]
+    assert (rows[0]["sharpness"], rows[5]["brightness"]) == ("1.2", "")
 
 
 @pytest.mark.usefixtures("run")

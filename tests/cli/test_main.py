@@ -118,6 +118,36 @@ def test_dataset_commands_print_json(crlc, tmp_path: Path):
     assert crlc("remove", "set", "--yes", "--json").json == {"removed": "set", "runs_removed": [], "runs_left": []}
 
 
+def test_dataset_lists_its_columns(crlc, tmp_path: Path):
+    folder = tmp_path / "set"
+    save_images(folder, 5)
+    rows = [
+        "00000.png,1.5,Bonn,2024-05-01",
+        "00001.png,,Bonn,",
+        "00002.png,4,Köln,2024-06-01T10:00",
+        "00003.png,4,Köln,",
+    ]
+    (folder / "list.csv").write_text("\n".join(["path,score,city,when", *rows]), encoding="utf-8")
+    crlc("import", folder / "list.csv", "--name", "list")
+    lines = [line.split(maxsplit=2) for line in crlc("dataset", "list").out.splitlines()]
+    by_name = {line[0]: line[1:] for line in lines if len(line) > 2}
+    assert by_name["score"][0] == "number"
+    assert by_name["score"][1].split() == ["1.5", "to", "4", "1"]
+    assert by_name["city"] == ["category", "Bonn (2), Köln (2)" + by_name["city"][1][18:]]
+    assert by_name["when"][1].split() == ["2024-05-01", "to", "2024-06-01", "10:00:00", "2"]
+    found = {one["name"]: one for one in crlc("dataset", "list", "--json").json["columns"]}
+    assert (found["when"]["low"], found["when"]["high"]) == ("2024-05-01", "2024-06-01T10:00:00")
+    assert (found["city"]["frequent"], found["city"]["missing"]) == ({"Bonn": 2, "Köln": 2}, 0)
+    assert found["width"]["origin"] == "file"
+
+
+def test_import_reports_ignored_columns(crlc, tmp_path: Path):
+    save_images(tmp_path / "set", 1)
+    header, values = (",".join(f"{prefix}{number}" for number in range(101)) for prefix in ("f", ""))
+    (tmp_path / "set" / "list.csv").write_text(f"path,{header}\n00000.png,{values}\n")
+    assert "1 column of the list was not imported" in crlc("import", tmp_path / "set" / "list.csv").out
+
+
 def test_import_json_is_the_only_output_on_stdout(start_crlc, tmp_path: Path):
     save_images(tmp_path / "set", 3)
     process = start_crlc("import", tmp_path / "set", "--json")

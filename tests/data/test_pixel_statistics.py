@@ -39,7 +39,7 @@ def test_sharpness_is_the_deviation_of_the_laplacian_over_the_contrast_of_the_mi
     found = measure_pixels(to_image(grey))
     assert found.brightness == pytest.approx(grey.mean() / 2.55, abs=0.01)
     assert found.contrast == pytest.approx(grey.std() / 2.55, abs=0.01)
-    assert found.sharpness == pytest.approx(edges.std() / middle.std(), rel=0.02)  # the filter rounds to eighths
+    assert found.sharpness == pytest.approx(edges.std() / middle.std(), rel=0.02)  # the filter rounds
 
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5])
