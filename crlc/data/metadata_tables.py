@@ -53,7 +53,7 @@ def insert_photo_values(sql: Connection, results: Iterable[DecodeResult | Metada
     """
     places = ", ".join("?" for _ in range(1 + len(PHOTO_FIELDS)))
     sql.executemany(
-        f"INSERT OR IGNORE INTO {PHOTO_TABLE} VALUES ({places})",
+        f"INSERT OR IGNORE INTO {PHOTO_TABLE} (id, {', '.join(PHOTO_FIELDS)}) VALUES ({places})",
         [(one.id, *one.metadata, *one.statistics) for one in results if one.statistics is not None],
     )
 
