@@ -167,7 +167,7 @@ def compare_metadata(folder: Path) -> bool:
     print(f"{len(times)} files, CPU time, medians: decoding {decoding:.2f} ms, EXIF {metadata:.3f} ms "
           f"({metadata / decoding:.1%}; target: {MAX_METADATA_FRACTION:.0%}), statistics {statistics_:.3f} ms "
           f"({statistics_ / decoding:.1%})")  # fmt: skip
-    return metadata <= MAX_METADATA_FRACTION * decoding
+    return bool(metadata <= MAX_METADATA_FRACTION * decoding)
 
 
 def main() -> None:
