@@ -33,9 +33,11 @@ from app.view_models.export_previews import (
 from app.view_models.run_table import format_run_error
 from app.view_models.training_progress import describe_partial_result
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
+from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError, NotFoundError
 from crlc.export.html_map import MAX_THUMBNAILS
-from crlc.export.tables import COLUMNS, OPTIONAL_COLUMNS
+from crlc.export.image_columns import describe_exported_columns
+from crlc.export.tables import ALL_COLUMNS, COLUMNS, OPTIONAL_COLUMNS
 from crlc.formatting import format_count
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
@@ -140,7 +142,7 @@ def _show_label_download(workspace: Workspace) -> None:
         show_download(
             build_labels_url(dataset.name), f"{dataset.name}{labels.suffix}", key="download-labels-of-dataset"
         )
-        _show_table(labels, found)
+        _show_table(labels, found, dataset)
 
 
 # ---- format and options
@@ -160,8 +162,8 @@ def _show_formats(formats: Mapping[str, ExportFormat]) -> ExportFormat:
 def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOptions:
     if not export_format.has_coordinates:
         return ExportOptions()
-    excluded, absolute_paths = True, False
-    map_box, excluded_box, paths_box = st.columns([1.7, 2, 1.6], vertical_alignment="bottom")
+    excluded, absolute_paths, columns = True, False, False
+    map_box, excluded_box, paths_box, columns_box = st.columns([1.6, 2, 1.6, 1.3], vertical_alignment="bottom")
     with map_box:
         method = None if isinstance(exporter, ProvisionalExporter) else _show_map_choice(exporter, export_format)
     if export_format.is_table:
@@ -175,7 +177,14 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
             key="export-absolute-paths",
             help="Adds a column with the absolute paths of the originals on this computer.",
         )
-    return ExportOptions(method, excluded, absolute_paths)
+        restore_widget_value("export-columns", True, [True, False])
+        columns = columns_box.toggle(
+            "Columns",
+            key="export-columns",
+            help="Adds the columns of the dataset: date, camera, position, size, quality, and those of an imported "
+            "list. A name that the table has already gets the prefix list_.",
+        )
+    return ExportOptions(method, excluded, absolute_paths, columns)
 
 
 def _show_map_choice(exporter: Exporter, export_format: ExportFormat) -> str | None:
@@ -318,7 +327,7 @@ def _show_preview(exporter: Exporter, export_format: ExportFormat, options: Expo
         st.info("This dataset has no labels yet.")
         link_to("label", "Go to Label")
         return
-    _show_table(export_format, found)
+    _show_table(export_format, found, exporter.dataset)
     if export_format.key == "labels":
         link_to("label", "Import labels from a CSV file on the Label page")
 
@@ -334,7 +343,7 @@ def _show_instructions(exporter: Exporter, export_format: ExportFormat) -> None:
     )
 
 
-def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:
+def _show_table(export_format: ExportFormat, found: ExportPreview, dataset: ImageDataset) -> None:
     unit = {"folders": "folder", "labels": "label"}.get(export_format.key, "row")
     total = format_count(found.count, unit)
     how = "First" if export_format.key == "labels" else "Sample of"
@@ -348,13 +357,14 @@ def _show_table(export_format: ExportFormat, found: ExportPreview) -> None:
         hide_index=True,
         key=f"preview-{export_format.key}",
         height="content" if len(found.rows) <= DEFAULT_PREVIEW_ROWS else _TABLE_HEIGHT_PIXELS,
-        column_config=_build_columns(export_format),
+        column_config=_build_columns(export_format, dataset),
     )
 
 
-def _build_columns(export_format: ExportFormat) -> dict[str, Any]:
+def _build_columns(export_format: ExportFormat, dataset: ImageDataset) -> dict[str, Any]:
     """Return the help of each column; numbers are rounded on the page and exact in the file."""
-    helps = {**COLUMNS, **OPTIONAL_COLUMNS} | (
+    further = describe_exported_columns(dataset, ALL_COLUMNS) if export_format.is_table else {}
+    helps = {**COLUMNS, **OPTIONAL_COLUMNS, **further} | (
         {"images": "Number of images in the folder.", "name": "Name of the cluster."} if export_format.is_folder else {}
     )
     return {

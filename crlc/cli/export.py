@@ -53,6 +53,11 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--absolute-paths", action="store_true", help="tables only: add a column with the absolute paths of the images"
     )
+    parser.add_argument(
+        "--no-columns",
+        action="store_true",
+        help="tables only: leave out the columns of the dataset (EXIF, file, quality, and those of an imported list)",
+    )
     parser.add_argument("--without-excluded", action="store_true", help="tables only: leave out excluded images")
     parser.add_argument(
         "--map",
@@ -86,6 +91,7 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
             options.map,
             excluded=not options.without_excluded,
             absolute_paths=options.absolute_paths,
+            columns=not options.no_columns,
             links=links,
         ),
         output.progress,
@@ -125,8 +131,9 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
             raise UsageError(f"--{name} is not allowed without --links or --format imagefolder or fiftyone.")
     if options.without_excluded and not export_format.is_table:
         raise UsageError("--without-excluded is only for tables: other exports never contain excluded images.")
-    if options.absolute_paths and not export_format.is_table:
-        raise UsageError("--absolute-paths is only for tables.")
+    for name in ("absolute_paths", "no_columns"):
+        if getattr(options, name) and not export_format.is_table:
+            raise UsageError(f"--{name.replace('_', '-')} is only for tables.")
     if options.copy and options.relative:
         raise UsageError("--copy and --relative cannot be combined: copies are not links.")
     if options.map is not None and not export_format.has_coordinates:

@@ -93,9 +93,8 @@ def _read_column(dataset: ImageDataset, info: ColumnInfo, ids: ImageIds | None) 
     with Manifest(dataset.folder) as manifest:
         found, column = _read(manifest, info)
     order = np.argsort(found, kind="stable")
-    if ids is None:
-        return column.take(order)
-    return _look_up(column, found[order], order, ids)
+    by_id = column.take(order)
+    return by_id if ids is None else by_id.look_up(found[order], ids)
 
 
 def _read(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
@@ -187,14 +186,3 @@ def _find_utc_offset(seconds: float) -> float:
     except (OverflowError, ValueError, OSError):  # outside the years that the system knows
         return 0.0
     return 0.0 if offset is None else offset.total_seconds()
-
-
-def _look_up(column: Column, sorted_ids: ImageIds, order: IntArray, ids: ImageIds) -> Column:
-    """Return the values of some images; missing for ids without a readable image."""
-    if not len(sorted_ids):
-        empty = np.full(len(ids), -1 if column.info.is_coded else np.nan, column.values.dtype)
-        return Column(column.info, empty, column.names)
-    at = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)
-    values = column.values[order[at]]
-    is_there = sorted_ids[at] == ids
-    return Column(column.info, np.where(is_there, values, -1 if column.info.is_coded else np.nan), column.names)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.arrays import BoolArray, DoubleArray, IntArray
+from crlc.arrays import BoolArray, DoubleArray, ImageIds, IntArray
 from crlc.data.list_columns import CATEGORY, DATE, NUMBER, TEXT
 from crlc.formatting import format_bytes
 
@@ -118,6 +118,19 @@ class Column:
     def take(self, rows: IntArray) -> Column:
         """Return the values of some rows."""
         return Column(self.info, self.values[rows], self.names)
+
+    def look_up(self, known_ids: ImageIds, ids: ImageIds) -> Column:
+        """Return the values of other images; missing for images that the column does not have.
+
+        Args:
+            known_ids: ids of the images of this column, ascending, (N,).
+            ids: ids of the images in the result, in any order.
+        """
+        missing = -1 if self.info.is_coded else np.nan
+        if not len(known_ids):
+            return Column(self.info, np.full(len(ids), missing, self.values.dtype), self.names)
+        at = np.minimum(np.searchsorted(known_ids, ids), len(known_ids) - 1)
+        return Column(self.info, np.where(known_ids[at] == ids, self.values[at], missing), self.names)
 
     def format(self, row: int) -> str:
         """Return the value of one image as text; empty if it is missing. Texts are not safe Markdown."""

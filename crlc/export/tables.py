@@ -6,6 +6,8 @@ text that a spreadsheet would read as a formula. Cells without a value are empty
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -17,8 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.image_lookup import get_original_folder
+from crlc.data.manifest import Manifest
+from crlc.data.manifest_columns import read_content_versions
 from crlc.errors import UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file
+from crlc.export.image_columns import ExportedColumns
 from crlc.export.rows import MISSING, CodedTexts, RowChunk, RunExport
 from crlc.files import write_new_file
 from crlc.paths import (
@@ -58,6 +63,8 @@ COLUMNS = {
 
 OPTIONAL_COLUMNS = {ABSOLUTE_PATH: "Path of the original on this computer; empty for images inside an archive."}
 """Columns that a table has on request, each with a description."""
+
+ALL_COLUMNS = (*COLUMNS, *OPTIONAL_COLUMNS)
 
 _ARROW_TYPES = {
     "cluster": "int32",
@@ -99,6 +106,7 @@ def write_table(
     *,
     excluded: bool = True,
     absolute_paths: bool = False,
+    columns: bool = False,
 ) -> TableReport:
     """Write a new .csv or .parquet file in chunks. After an error, no file is left behind.
 
@@ -108,6 +116,7 @@ def write_table(
         report: receives progress.
         excluded: include excluded images, which are marked in a column.
         absolute_paths: add a column with the absolute paths of the originals.
+        columns: add the columns of the dataset, such as dates and those of an imported list.
 
     Raises:
         UsageError: the suffix is not known, or the file exists.
@@ -119,9 +128,17 @@ def write_table(
     require_new_file(file)
     result: list[TableReport] = []
     with explain_write_errors(file):
-        write = partial(writers[file.suffix.lower()], export, report, _TableOptions(excluded, absolute_paths))
+        options = _TableOptions(excluded, absolute_paths, read_further_columns(export) if columns else None)
+        write = partial(writers[file.suffix.lower()], export, report, options)
         write_new_file(file, lambda stream: result.append(write(stream)))
     return result[0]
+
+
+def read_further_columns(export: RunExport) -> ExportedColumns:
+    """Read the columns of the dataset of an export; a name that the table has already gets a prefix."""
+    with Manifest(export.dataset.folder) as manifest:
+        ids = np.sort(read_content_versions(manifest)[0])
+    return ExportedColumns.read(export.dataset, ids, ALL_COLUMNS)
 
 
 # ---- writing
@@ -130,15 +147,16 @@ def write_table(
 class _TableOptions(NamedTuple):
     excluded: bool
     absolute_paths: bool
+    further: ExportedColumns | None
 
 
 def _write_csv(export: RunExport, report: ProgressCallback, options: _TableOptions, stream: IO[bytes]) -> TableReport:
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
-    schema = _build_schema(absolute_paths=options.absolute_paths)
-    stream.write((",".join(schema.names) + "\n").encode())
-    write_options = csv.WriteOptions(include_header=False, batch_size=4096)
-    with csv.CSVWriter(stream, schema, write_options=write_options) as writer:
+    schema = _build_schema(options.absolute_paths, options.further)
+    stream.write(_format_header(schema.names))
+    write_options = arrow_csv.WriteOptions(include_header=False, batch_size=4096)
+    with arrow_csv.CSVWriter(stream, schema, write_options=write_options) as writer:
         return _write_batches(export, report, options, writer.write_batch, for_spreadsheets=True)
 
 
@@ -147,7 +165,7 @@ def _write_parquet(
 ) -> TableReport:
     from pyarrow import parquet
 
-    with parquet.ParquetWriter(stream, _build_schema(absolute_paths=options.absolute_paths)) as writer:
+    with parquet.ParquetWriter(stream, _build_schema(options.absolute_paths, options.further)) as writer:
         return _write_batches(export, report, options, writer.write_batch)
 
 
@@ -166,7 +184,11 @@ def _write_batches(
     for chunk in export.iter_chunks():
         is_included = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
         batch = build_record_batch(
-            export, chunk, for_spreadsheets=for_spreadsheets, absolute_paths=options.absolute_paths
+            export,
+            chunk,
+            for_spreadsheets=for_spreadsheets,
+            absolute_paths=options.absolute_paths,
+            further=options.further,
         )
         write(batch if options.excluded else batch.filter(pa.array(is_included)))
         images += int(is_included.sum())
@@ -177,7 +199,12 @@ def _write_batches(
 
 
 def build_record_batch(
-    export: RunExport, chunk: RowChunk, *, for_spreadsheets: bool = False, absolute_paths: bool = False
+    export: RunExport,
+    chunk: RowChunk,
+    *,
+    for_spreadsheets: bool = False,
+    absolute_paths: bool = False,
+    further: ExportedColumns | None = None,
 ) -> pyarrow.RecordBatch:
     """Return a chunk as Arrow columns.
 
@@ -186,6 +213,7 @@ def build_record_batch(
         chunk: one of its chunks.
         for_spreadsheets: escape text that a spreadsheet would read as a formula.
         absolute_paths: add the column of absolute paths.
+        further: columns of the dataset to add.
     """
     import pyarrow as pa
 
@@ -212,7 +240,9 @@ def build_record_batch(
     }
     if absolute_paths:
         columns[ABSOLUTE_PATH] = pa.array(_list_absolute_paths(export, chunk, change), pa.string())
-    schema = _build_schema(absolute_paths=absolute_paths)
+    if further is not None:
+        columns.update(zip(further.names, further.build_arrays(chunk.ids, change), strict=True))
+    schema = _build_schema(absolute_paths, further)
     return pa.record_batch([columns[title] for title in schema.names], schema=schema)
 
 
@@ -251,9 +281,17 @@ def _format_paths(chunk: RowChunk, *, for_spreadsheets: bool) -> pyarrow.Array:
     return changed.cast(pa.string())
 
 
-def _build_schema(*, absolute_paths: bool) -> pyarrow.Schema:
+def _build_schema(absolute_paths: bool, further: ExportedColumns | None) -> pyarrow.Schema:
     import pyarrow as pa
 
     path, *rest = COLUMNS
     names = [path, *([ABSOLUTE_PATH] if absolute_paths else []), *rest]
-    return pa.schema([(name, getattr(pa, _ARROW_TYPES.get(name, "string"))()) for name in names])
+    fields = [pa.field(name, getattr(pa, _ARROW_TYPES.get(name, "string"))()) for name in names]
+    return pa.schema([*fields, *(() if further is None else further.build_fields())])
+
+
+def _format_header(names: Iterable[str]) -> bytes:
+    """Return the first line of a CSV file; a column of a list may have any name."""
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerow([escape_formula(name) for name in names])
+    return stream.getvalue().encode()

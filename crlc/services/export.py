@@ -23,7 +23,7 @@ from crlc.export.destinations import explain_write_errors, make_safe_file_name, 
 from crlc.export.folders import write_cluster_folders
 from crlc.export.html_map import write_html_map
 from crlc.export.rows import RunExport
-from crlc.export.tables import build_record_batch, write_table
+from crlc.export.tables import build_record_batch, read_further_columns, write_table
 from crlc.formatting import format_count
 from crlc.paths import parse_typed_path, to_printable
 from crlc.progress import ProgressCallback, no_progress
@@ -210,7 +210,14 @@ def preview_labels(
 
 def _write_table(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
     rows = exporter.read_rows(options.map, report)
-    written = write_table(rows, file, report, excluded=options.excluded, absolute_paths=options.absolute_paths)
+    written = write_table(
+        rows,
+        file,
+        report,
+        excluded=options.excluded,
+        absolute_paths=options.absolute_paths,
+        columns=options.columns,
+    )
     return ExportReport(
         file,
         f"Wrote {format_count(written.images, 'image')} to {to_printable(str(file))}.",
@@ -271,6 +278,7 @@ def _write_labels(exporter: Exporter, file: Path, _: ExportOptions, __: Progress
 def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> ExportPreview:
     """Return rows of all clusters, in the order of the file."""
     export = exporter.read_rows(options.map if options.map and exporter.has_map(options.map) else None)
+    further = read_further_columns(export) if options.columns else None
     rows: list[dict[str, Any]] = []
     quota = -(-limit // max(1, len(export.clusters.numbers)))
     taken = np.zeros(export.clusters.first_new + 1, np.int64)  # the last is of images without a cluster
@@ -284,7 +292,7 @@ def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> Ex
         ]
         if chosen := np.sort(np.concatenate([*first, np.empty(0, np.int64)])).astype(np.int64).tolist():
             taken += np.bincount(chunk.cluster[chosen] % len(taken), minlength=len(taken))
-            batch = build_record_batch(export, chunk, absolute_paths=options.absolute_paths)
+            batch = build_record_batch(export, chunk, absolute_paths=options.absolute_paths, further=further)
             rows += batch.take(chosen).to_pylist()
         count += int(is_listed.sum())
         excluded += int(chunk.is_excluded.sum())

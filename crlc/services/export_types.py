@@ -31,6 +31,9 @@ class ExportOptions:
     absolute_paths: bool = False
     """True if tables have a column with the absolute paths of the originals."""
 
+    columns: bool = True
+    """True if tables have the columns of the dataset: EXIF, file, pixels, and those of an imported list."""
+
     links: str = LINK_KINDS[0]
     """Folders: absolute links, relative links, or copies."""
 

@@ -50,6 +50,14 @@ def run(workspace: Workspace) -> str:
     return make_run(workspace, dataset, np.array([[0.9, 0.1], [0.2, 0.8], [0.7, 0.3]], np.float32)).id
 
 
+def test_export_tables_with_and_without_the_columns_of_the_dataset(crlc, run: str, tmp_path: Path):
+    crlc("export", run, "--out", tmp_path / "all.csv")
+    crlc("export", run, "--out", tmp_path / "few.csv", "--no-columns")
+    headers = [(tmp_path / name).read_text().splitlines()[0].split(",") for name in ("all.csv", "few.csv")]
+    assert headers[0] == [*headers[1], "width", "height", "file_size", "file_date"]
+    assert "only for tables" in crlc("export", run, "--out", tmp_path / "out.html", "--no-columns").err
+
+
 def test_export_tables_with_and_without_a_map(crlc, run: str, tmp_path: Path, workspace: Workspace):
     outcome = crlc("export", run, "--out", tmp_path / "out.csv")
     assert "3 images" in outcome.out

@@ -82,7 +82,7 @@ def test_export_page_previews_every_format_of_the_example(empty: Workspace):
     assert not test.exception
     assert test.query_params["run"] == EXAMPLE_RUN
     assert "12 of 1,797 rows" in texts(test)
-    assert test.dataframe[0].value.shape == (12, 14)
+    assert test.dataframe[0].value.shape == (12, 14 + 6)  # width, height and four columns about the pixels
     assert "1,797 points" in texts(select_format(test, "html"))
     assert all(fact in texts(select_format(test, "model")) for fact in ("10 clusters", "backbone small", "16 px"))
     select_format(test, "folders")
@@ -158,6 +158,9 @@ def test_export_page_exports_provisional_clusters(tiny: Workspace):
     assert test.radio(key="export-format").options == formats
     assert set(test.dataframe[0].value["run"]) == {"provisional"}
     assert test.dataframe[0].value["confidence"].isna().all()
+    assert "sharpness" in test.dataframe[0].value
+    test.toggle(key="export-columns").set_value(False).run()
+    assert "sharpness" not in test.dataframe[0].value
     test.toggle(key="export-absolute-paths").set_value(True).run()
     assert test.dataframe[0].value["absolute_path"].str.endswith(".png").all()
 
