@@ -39,6 +39,7 @@ PAGES = (
     PageEntry("explore", "Explore", "bubble_chart", "Explore similar images and select groups."),
     PageEntry("clusters", "Clusters", "category", "Review, name and fix clusters."),
     PageEntry("label", "Label", "label", "Label a few images; the next run learns from them."),
+    PageEntry("duplicates", "Duplicates", "content_copy", "Keep the best image of each group of duplicates."),
     PageEntry("runs", "Runs", "stacked_line_chart", "Compare runs and select the one to show."),
     PageEntry("export", "Export", "ios_share", "Export your results."),
 )

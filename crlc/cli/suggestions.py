@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.cli.options import add_run_argument
@@ -45,6 +47,17 @@ def run_suggest(options: argparse.Namespace, workspace: Workspace, output: Outpu
     return 0
 
 
+@dataclass
+class DuplicateActions:
+    """What `duplicates` did beyond printing; `None` where it was not requested."""
+
+    excluded: int | None = None
+    moved: int = 0
+    """Number of images that the list names for moving."""
+
+    file: str | None = None
+
+
 def add_duplicates_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `duplicates`."""
     parser.add_argument(
@@ -58,26 +71,43 @@ def add_duplicates_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="B",
         help="dataset: maximum number of bits in which the 64-bit hashes differ (default: 3)",
     )
+    limits.add_argument("--exact", action="store_true", help="dataset: only files with the same content")
+    parser.add_argument(
+        "--exclude",
+        action="store_true",
+        help="keep the largest, sharpest image of each group and exclude the others; `crlc label NAME undo` undoes it",
+    )
+    parser.add_argument(
+        "--list", type=Path, metavar="FILE.csv", help="write a list of all groups with the action keep or move"
+    )
 
 
 def run_duplicates(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Find groups of near duplicates."""
     from crlc.analysis.near_duplicates import DEFAULT_MIN_SIMILARITY
+    from crlc.annotations.state import AnnotationState
     from crlc.annotations.store import AnnotationStore
     from crlc.services.analyse_run import RunAnalysis
-    from crlc.services.duplicates import DEFAULT_MAX_BITS, find_similar_images
+    from crlc.services.duplicates import DEFAULT_MAX_BITS, find_equal_files, find_similar_images
 
     if options.name in workspace.list_dataset_names():
         if options.alike is not None:
             raise UsageError(f"--alike is only for runs, and {options.name!r} is a dataset: use --bits.")
         dataset = workspace.open_dataset(options.name)
         with AnnotationStore(dataset) as annotations:
-            exclusions = annotations.refresh()
+            # Actions need whole groups: an excluded image may be the copy of one that is left.
+            exclusions = AnnotationState() if options.exclude or options.list else annotations.refresh()
         bits = DEFAULT_MAX_BITS if options.bits is None else options.bits
-        groups = find_similar_images(dataset, exclusions, bits, output.progress)
-        run, measure = None, "fraction of equal bits"
+        groups = (
+            find_equal_files(dataset, exclusions)
+            if options.exact
+            else find_similar_images(dataset, exclusions, bits, output.progress)
+        )
+        run, measure = None, "files with the same content" if options.exact else "fraction of equal bits"
     else:
         _require_run(options.name, workspace)
+        if options.exact:
+            raise UsageError(f"--exact is only for datasets, and {options.name!r} is a run.")
         if options.bits is not None:
             raise UsageError(f"--bits is only for datasets, and {options.name!r} is a run: use --alike.")
         analysis = RunAnalysis.open(workspace, options.name)
@@ -85,8 +115,37 @@ def run_duplicates(options: argparse.Namespace, workspace: Workspace, output: Ou
             DEFAULT_MIN_SIMILARITY if options.alike is None else options.alike, output.progress
         )
         dataset, run, measure = analysis.dataset, analysis.run.id, "cosine similarity of features"
-    _print_groups(groups, dataset, run, measure, output)
+    actions = _act_on_duplicates(options, dataset, groups, output)
+    _print_groups(groups, dataset, run, measure, output, actions)
     return 0
+
+
+def _act_on_duplicates(
+    options: argparse.Namespace, dataset: ImageDataset, groups: list[SimilarImages], output: Output
+) -> DuplicateActions:
+    """Exclude redundant images and write the list, as requested."""
+    from crlc.annotations.store import AnnotationStore
+    from crlc.export.destinations import require_new_file, write_new_text
+    from crlc.services.duplicate_review import build_duplicate_sets, exclude_redundant_images, write_duplicate_list
+
+    actions = DuplicateActions()
+    if options.list is not None:
+        require_new_file(options.list)
+    if not options.exclude and options.list is None:
+        return actions
+    sets = build_duplicate_sets(dataset, groups, output.progress)
+    with AnnotationStore(dataset) as annotations:
+        if options.exclude:
+            before = len(annotations.refresh().get_excluded_ids())
+            exclude_redundant_images(dataset, annotations, sets)
+            actions.excluded = len(annotations.refresh().get_excluded_ids()) - before
+        if options.list is not None:
+            state = annotations.refresh()
+            actions.moved = write_new_text(
+                options.list, lambda stream: write_duplicate_list(dataset, state, sets, stream)
+            )
+            actions.file = to_printable(str(options.list))
+    return actions
 
 
 def add_outliers_arguments(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +194,12 @@ def _require_run(name: str, workspace: Workspace) -> None:
 
 
 def _print_groups(
-    groups: list[SimilarImages], dataset: ImageDataset, run: str | None, measure: str, output: Output
+    groups: list[SimilarImages],
+    dataset: ImageDataset,
+    run: str | None,
+    measure: str,
+    output: Output,
+    actions: DuplicateActions,
 ) -> None:
     paths = read_printable_paths(dataset, (number for group in groups for number in group.ids.tolist()))
     content = [
@@ -156,7 +220,11 @@ def _print_groups(
         lines.append(f"  {group.score:.3f}  {shown}{more}")
     if len(groups) > _MAX_GROUPS:
         lines.append(f"  ... and {len(groups) - _MAX_GROUPS:,} more groups; use --json to list all")
-    output.print_result({"dataset": dataset.name, "run": run, "groups": content}, lines)
+    if actions.excluded is not None:
+        lines.append(f"Excluded {format_count(actions.excluded, 'image')}; the best one of each group is kept.")
+    if actions.file is not None:
+        lines.append(f"Listed {format_count(actions.moved, 'image')} to move in {actions.file}.")
+    output.print_result({"dataset": dataset.name, "run": run, "groups": content, **asdict(actions)}, lines)
 
 
 def _format_suggestions(analysis: RunAnalysis, found: Suggestions, paths: dict[int, str]) -> list[str]:

@@ -1,6 +1,8 @@
-"""Near duplicates in a dataset, found by perceptual hashes of the stored pixels; no run is needed."""
+"""Duplicates in a dataset: equal files, and similar images by perceptual hashes of stored pixels; no run is needed."""
 
 from __future__ import annotations
+
+from collections import defaultdict
 
 import numpy as np
 
@@ -8,6 +10,7 @@ from crlc.analysis.near_duplicates import check_max_bits, find_duplicates_by_has
 from crlc.analysis.perceptual_hash import concatenate_hashes, hash_images
 from crlc.annotations.state import AnnotationState
 from crlc.data.dataset import ImageDataset
+from crlc.data.image_lookup import read_records
 from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 from crlc.services.analyse_run import SimilarImages
@@ -51,3 +54,18 @@ def find_similar_images(
         SimilarImages(np.asarray(ids[group.rows]), group.score)
         for group in find_duplicates_by_hash(concatenate_hashes(parts), bits)
     ]
+
+
+def find_equal_files(dataset: ImageDataset, annotations: AnnotationState) -> list[SimilarImages]:
+    """Find groups of files with the same content, largest first, without excluded images.
+
+    Args:
+        dataset: dataset to search.
+        annotations: annotations of the dataset, for its exclusions.
+    """
+    ids = dataset.find_duplicates()
+    by_hash: defaultdict[str | None, list[int]] = defaultdict(list)
+    for number, record in read_records(dataset, ids[~annotations.is_excluded(ids)]).items():
+        by_hash[record.hash].append(number)
+    groups = [SimilarImages(np.array(sorted(found), np.int64), 1.0) for found in by_hash.values() if len(found) > 1]
+    return sorted(groups, key=lambda group: (-len(group.ids), int(group.ids[0])))

@@ -16,6 +16,13 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Z", "undo the last decision"),
         ("← →", "previous image, next image"),
     ),
+    "Duplicates": (
+        ("Space", "keep the marked images of the group, exclude the others"),
+        ("1 to 9", "keep only this image"),
+        ("A", "keep all images of the group"),
+        ("Z", "undo the last decision"),
+        ("← →", "previous group, next group"),
+    ),
     "Clusters": (
         ("Tab, Enter", "in a name: save it and go to the next name"),
         ("Shift + Tab", "in a name: go to the other controls of the card"),

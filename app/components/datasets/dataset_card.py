@@ -237,4 +237,7 @@ def _show_problems(dataset: ImageDataset, summary: DatasetSummary) -> None:
     if summary.duplicates:
         with st.expander(format_count(summary.duplicates, "exact duplicate"), key=f"duplicates-{dataset.name}"):
             show_text("Duplicates are harmless, but you can exclude them.")
+            if st.button("Review duplicates", key=f"review-duplicates-{dataset.name}", icon=":material/content_copy:"):
+                request_selection(dataset.name)
+                go_to("duplicates")
             st.html(f"<a href='{escape(build_duplicates_url(dataset.name))}' download>Download list of duplicates</a>")

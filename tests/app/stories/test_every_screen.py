@@ -28,6 +28,7 @@ MAIN_CONTENT: dict[str, Callable[[Page], Locator]] = {
     "explore": lambda page: page.locator(".map[data-drawn='1797']").first,
     "clusters": lambda page: page.get_by_text("cluster 8", exact=True).first,
     "label": lambda page: page.locator(".frame img.large"),
+    "duplicates": lambda page: page.locator(".desk .tile").first,
     "runs": lambda page: page.locator(".js-plotly-plot .lines").first,
     "export": lambda page: page.get_by_text("12 of 1,797 rows"),
 }
