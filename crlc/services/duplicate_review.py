@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TextIO
 
 import numpy as np
+from PIL import Image
 
-from crlc.analysis.sharpness import measure_sharpness
 from crlc.annotations.kept_duplicates import read_kept_duplicates, set_kept_duplicates
 from crlc.annotations.operations import Exclude, Include, OperationGroup, SingleOperation
 from crlc.annotations.state import AnnotationState
@@ -20,6 +20,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_records
 from crlc.data.manifest import ImageRecord
 from crlc.data.originals import find_original
+from crlc.data.pixel_statistics import measure_pixels
 from crlc.errors import UsageError
 from crlc.formatting import format_count
 from crlc.paths import escape_formula, to_printable
@@ -43,7 +44,7 @@ class DuplicateImage(NamedTuple):
     bytes: int
     hash: str
     sharpness: float
-    """Standard deviation of the Laplacian of the stored pixels: comparable within a group."""
+    """Sharpness of the stored pixels, as in `PixelStatistics`."""
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,8 @@ def _measure_images(dataset: ImageDataset, ids: ImageIds, report: ProgressCallba
     found: dict[int, float] = {}
     for start in range(0, len(ids), _IMAGES_PER_BATCH):
         batch = ids[start : start + _IMAGES_PER_BATCH]
-        found |= dict(zip(batch.tolist(), measure_sharpness(store.read(batch)).tolist(), strict=True))
+        for number, pixels in zip(batch.tolist(), store.read(batch), strict=True):
+            found[number] = measure_pixels(Image.fromarray(pixels)).sharpness
         stage.advance(len(batch))
     stage.finish()
     return found

@@ -6,10 +6,8 @@ import csv
 import io
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from crlc.analysis.sharpness import measure_sharpness
 from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError
@@ -41,15 +39,6 @@ def test_find_duplicate_sets_proposes_the_largest_then_the_sharpest_image(datase
     assert (near.is_exact, equal.is_exact, equal.score) == (False, True, 1.0)
     assert near.images[0].sharpness > near.images[1].sharpness
     assert len({near.key, equal.key}) == 2
-
-
-def test_measure_sharpness_is_the_deviation_of_the_laplacian():
-    pixels = np.zeros((2, 3, 3, 3), np.uint8)
-    assert measure_sharpness(pixels).tolist() == [0, 0]  # one value each: no deviation
-    pixels = np.zeros((1, 3, 4, 3), np.uint8)
-    pixels[0, 1, 1] = 100
-    assert measure_sharpness(pixels) == pytest.approx([250])  # Laplacian -400 and 100
-    assert measure_sharpness(np.zeros((2, 2, 2, 3), np.uint8)).tolist() == [0, 0]
 
 
 def test_keep_images_excludes_the_others_in_one_step(dataset: ImageDataset):

@@ -189,7 +189,7 @@ class Desk {
       const values = [
         [`${image[WIDTH]} × ${image[HEIGHT]}`, image[WIDTH] * image[HEIGHT] === most[0]],
         [formatBytes(image[BYTES]), image[BYTES] === most[1]],
-        [`sharpness ${image[SHARPNESS].toFixed(1)}`, image[SHARPNESS] === most[2]],
+        [`sharpness ${image[SHARPNESS].toFixed(2)}`, image[SHARPNESS] === most[2]],
       ];
       facts.append(...values.map(([text, isBest]) => element("span", isBest && !group.exact ? "best" : "", text)));
       root.append(top, frame, path, facts);
