@@ -225,7 +225,7 @@ def _measure_images(dataset: ImageDataset, ids: ImageIds, report: ProgressCallba
 
 def _build_image(record: ImageRecord, sharpness: float) -> DuplicateImage:
     width, height, content_hash = record.width or 0, record.height or 0, record.hash or ""
-    return DuplicateImage(record.id, record.path, width, height, record.bytes, content_hash, round(sharpness, 2))
+    return DuplicateImage(record.id, record.path, width, height, record.bytes, content_hash, sharpness)
 
 
 def _rank(image: DuplicateImage) -> tuple[float, ...]:
