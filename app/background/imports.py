@@ -97,6 +97,12 @@ def list_imports(workspace: Workspace) -> dict[str, BackgroundTask]:
     return list_tasks(_build_prefix(workspace))
 
 
+def find_running_imports(workspace: Workspace) -> dict[str, BackgroundTask]:
+    """Return the running imports by source: a path, or the name of a built-in dataset."""
+    prefix = _build_prefix(workspace)
+    return {key.removeprefix(prefix): task for key, task in list_imports(workspace).items() if task.is_running}
+
+
 def find_import(workspace: Workspace, dataset: str) -> str | None:
     """Return the key of the running import that decodes images of a dataset; `None` if there is none."""
     for key, task in list_imports(workspace).items():
@@ -108,10 +114,8 @@ def find_import(workspace: Workspace, dataset: str) -> str | None:
 def find_locations_being_imported(workspace: Workspace) -> set[str]:
     """Return the locations, as `DatasetInfo.location` has them, of the imports that this server is running."""
     locations = set()
-    for key, task in list_imports(workspace).items():
-        if task.is_running:
-            source = key.removeprefix(_build_prefix(workspace))
-            locations |= {source, os.path.realpath(os.path.expanduser(source))}
+    for source in find_running_imports(workspace):
+        locations |= {source, os.path.realpath(os.path.expanduser(source))}
     return locations
 
 

@@ -152,7 +152,8 @@ def _start_requested_import(workspace: Workspace, options: dict[str, Any]) -> No
             return
     importing.request_import(None)
     forget_count(path)
-    _start(workspace, path, options)
+    if _start(workspace, path, options):
+        st.rerun()  # the sidebar was drawn before
 
 
 def _show_question(path: str, count: SourceCount) -> None:
@@ -165,14 +166,16 @@ def _show_question(path: str, count: SourceCount) -> None:
             st.button("Cancel", key="import-cancel", on_click=importing.request_import, args=(None,))
 
 
-def _start(workspace: Workspace, path: str, options: dict[str, Any]) -> None:
+def _start(workspace: Workspace, path: str, options: dict[str, Any]) -> bool:
+    """Start an import; return False after showing why it cannot start."""
     try:
         key = start_import(workspace, path, options=ImportOptions(**options))
     except CrlcError as error:
         show_error(str(error))
-        return
+        return False
     record_started_task(key)
     watch_task(key)
+    return True
 
 
 def _show_import_options() -> dict[str, Any]:
@@ -217,8 +220,8 @@ def _show_uploader(workspace: Workspace) -> None:
     sources, problem = importing.pop_uploaded_sources()
     if problem:
         show_error(problem)
-    for source in sources:
-        _start(workspace, source, {})
+    if sources and all([_start(workspace, source, {}) for source in sources]):
+        st.rerun()  # the sidebar was drawn before
 
 
 def _finish_upload(workspace: Workspace, upload_id: str, name: str) -> None:

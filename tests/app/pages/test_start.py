@@ -250,6 +250,7 @@ def test_import_in_progress_has_no_dataset_card(empty: Workspace, monkeypatch: p
         keys = {button.key for button in test.main.button}
         assert keys == {"browse", "import-folder", "try-digits", f"cancel-{key}"}
         assert not test.info
+        assert "Importing photos: 0%" in texts(test)  # in the sidebar of every page
     finally:
         may_finish.set()
         list_imports(empty)[key].wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -46,6 +47,7 @@ def test_sample_data_button_trains_the_digits(page: Page, app: RunningApp):
 def test_import_continues_after_the_page_is_closed(page: Page, app: RunningApp, browser: Browser, tmp_path: Path):
     save_images(tmp_path / "many", 1200)
     import_folder(page, tmp_path / "many")
+    expect(page).to_have_title(re.compile(r"^\d+% · "))
     expect(page.get_by_role("progressbar")).to_be_visible()
     page.goto("about:blank")
     other = browser.new_page()

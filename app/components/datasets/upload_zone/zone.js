@@ -68,7 +68,7 @@ function showFound(zone, found) {
   const facts = [`${formatCount(sorted.files.length, "file")}${from}, ${formatBytes(sorted.bytes)}.`];
   if (sorted.others) facts.push(`${formatCount(sorted.others, "other file")} left out.`);
   if (sorted.unreadable) facts.push(`${formatCount(sorted.unreadable, "file")} unreadable.`);
-  facts.push(`Copied to ${zone.data.destination}.`);
+  facts.push(`They are copied to ${zone.data.destination}.`);
   const start = makeButton(`Import ${formatCount(sorted.files.length, "file")}`, "primary", () => upload(zone, sorted));
   zone.root.replaceChildren(
     element("span", "text", facts.join(" ")), makeButton("Cancel", "", () => showStart(zone)), start,
