@@ -25,11 +25,12 @@ from app.view_models.run_table import (
     build_rows,
     format_metric_title,
     get_run_title,
+    list_damaged_runs,
     list_metrics,
     list_runs,
     select_runs_to_compare,
 )
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, DamagedError
 from crlc.formatting import format_count
 from crlc.runs.metrics_follower import get_follower
 from crlc.runs.state import RunState
@@ -45,14 +46,15 @@ def render() -> None:
     """Show the page."""
     workspace = Workspace()
     show_heading("runs")
-    lines = list_runs(workspace)[::-1]
+    lines, runs = list_runs(workspace)[::-1], RunStore(workspace)
     if not lines:
         st.info("No runs yet. Train one: with the sample data it takes a minute or two.")
         link_to("train", "Go to Train")
+        _show_damaged(runs)
         return
-    runs = RunStore(workspace)
     rows = build_rows(runs, lines)
-    _show_table(runs, lines, rows)
+    _show_table(lines, rows)
+    _show_damaged(runs)
     if any(row["State"] in _ACTIVE_STATES for row in rows):
         st.fragment(_poll_runs, run_every=_POLL_SECONDS)(rows)
     selected = next((line for line in lines if line.id == get_selection().run), None)
@@ -71,7 +73,7 @@ def _poll_runs(shown: list[dict[str, Any]]) -> None:
         st.rerun()
 
 
-def _show_table(runs: RunStore, lines: list[RunEntry], rows: list[dict[str, Any]]) -> None:
+def _show_table(lines: list[RunEntry], rows: list[dict[str, Any]]) -> None:
     st.dataframe(
         rows,
         hide_index=True,
@@ -82,9 +84,19 @@ def _show_table(runs: RunStore, lines: list[RunEntry], rows: list[dict[str, Any]
         placeholder="",  # a run of images without classes has no accuracy
         column_config={name: _build_column(name, about) for name, about in COLUMNS.items()},
     )
-    damaged = len(runs.list_ids()) - len(lines)
-    unread = f" {format_count(damaged, 'run')} cannot be read: run.json is damaged." if damaged > 0 else ""
-    show_caption(f"Select a run to open it everywhere.{unread}")
+    show_caption("Select a run to open it everywhere.")
+
+
+def _show_damaged(runs: RunStore) -> None:
+    """Show the runs whose metadata cannot be read, with the reason; they can only be deleted."""
+    for damaged in list_damaged_runs(runs.workspace):
+        words, delete_box = st.columns([6, 1], vertical_alignment="center")
+        with words:
+            show_error(f"{damaged.id}: {damaged.problem}")
+        with delete_box.popover("Delete", width="stretch", key=f"delete-damaged-{damaged.id}"):
+            show_caption(f"Deletes all files of {damaged.id}. Images and labels are not deleted.")
+            if st.button("Delete permanently", type="primary", key=f"delete-{damaged.id}"):
+                _run_action(partial(_delete, runs, damaged.id, damaged.id))
 
 
 def _build_column(name: str, about: Column) -> Any:
@@ -132,13 +144,17 @@ def _show_delete_popover(runs: RunStore, line: RunEntry) -> None:
         f"Deletes the clusters, curves and checkpoints of {line.unique_title}. Images and labels are not deleted."
     )
     if st.button("Delete permanently", type="primary", key=f"delete-{line.id}"):
-        _run_action(lambda: _delete(runs, line))
+        _run_action(partial(_delete, runs, line.id, line.unique_title))
 
 
-def _delete(runs: RunStore, line: RunEntry) -> None:
-    run = runs.open(line.id)
-    if run.read_status().state.is_active:
-        raise CrlcError(f"{line.unique_title} is being trained. Stop it on the Train page first.")
+def _delete(runs: RunStore, run_id: str, title: str) -> None:
+    run = runs.open(run_id)
+    try:
+        is_active = run.read_status().state.is_active
+    except DamagedError:
+        is_active = False  # deleting it is all that can be done
+    if is_active:
+        raise CrlcError(f"{title} is being trained. Stop it on the Train page first.")
     runs.delete(run)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -67,17 +67,35 @@ class RunEntry:
     """The title, with a number if several runs have the same: widgets identify their options by it."""
 
 
+class DamagedRun(NamedTuple):
+    """A run whose metadata cannot be read."""
+
+    id: str
+    problem: str
+
+
 def list_runs(workspace: Workspace) -> list[RunEntry]:
     """Return all runs whose metadata can be read, oldest first; a file is read again only when it has changed."""
-    entries = []
+    return assign_unique_titles([entry for entry in _iterate_runs(workspace) if isinstance(entry, RunEntry)])
+
+
+def list_damaged_runs(workspace: Workspace) -> list[DamagedRun]:
+    """Return the runs whose metadata cannot be read, oldest first."""
+    return [entry for entry in _iterate_runs(workspace) if isinstance(entry, DamagedRun)]
+
+
+def _iterate_runs(workspace: Workspace) -> Iterator[RunEntry | DamagedRun]:
     for run_id in RunStore(workspace).list_ids():
         file = workspace.root / "runs" / run_id / "run.json"
         try:
             found = file.stat()
-            entries.append(_read_entry(file.parent, found.st_mtime_ns, found.st_size, found.st_ino))
-        except (CrlcError, OSError, KeyError, TypeError, ValueError):
-            continue  # damaged, or just deleted: there is nothing to show
-    return assign_unique_titles(entries)
+            yield _read_entry(file.parent, found.st_mtime_ns, found.st_size, found.st_ino)
+        except FileNotFoundError:
+            continue  # just deleted
+        except (CrlcError, OSError) as error:
+            yield DamagedRun(run_id, str(error))
+        except (KeyError, TypeError, ValueError) as error:
+            yield DamagedRun(run_id, f"{file} cannot be read ({error!r}).")
 
 
 def get_run_title(workspace: Workspace, run_id: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from html import escape
 from pathlib import PurePosixPath
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from app.components.gallery.image_grid import Tile, show_image_grid
 from app.state.exploring import change_picks, get_explore_state, open_image, pop_rerun_request, request_rerun, set_page
-from app.urls import build_gallery_url, build_image_url
+from app.urls import build_gallery_url
 from app.view_models.cluster_view import ClusterView
 from crlc.arrays import ImageIds
 from crlc.data.image_lookup import read_records
@@ -178,18 +177,3 @@ def _show_pager(name: str, page: int, pages: int, *, is_wide: bool) -> None:
             width="stretch",
         )
     where.html(f"<div style='text-align:center;opacity:.7;white-space:nowrap'>Page {page + 1:,} of {pages:,}</div>")
-
-
-def format_thumbnails(view: ClusterView, rows: Rows, *, columns: int) -> str:
-    """Return a few images as HTML, with their names as tooltips."""
-    images = "".join(_format_thumbnail(view.dataset.name, tile) for tile in build_tiles(view, rows))
-    style = f"display:grid;gap:4px;grid-template-columns:repeat({columns},minmax(0,1fr))"
-    return f"<div style='{style}'>{images}</div>"
-
-
-def _format_thumbnail(dataset: str, tile: Tile) -> str:
-    address = escape(build_image_url(dataset, tile.id, tile.content_hash, _THUMBNAIL_PIXELS))
-    return (
-        f"<img src='{address}' title='{escape(tile.title)}' alt='' loading='lazy' style='width:100%;aspect-ratio:1;"
-        "object-fit:contain;border-radius:4px;background:#8881'>"
-    )

@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import streamlit as st
 
 from app.components.clusters.editing import apply_edit, rename_cluster
 from app.components.common.safe_text import show_caption, show_error
-from app.components.gallery.tiles import build_tile_images_url, build_tiles
-from app.components.labelling.change_review import ClusterSide, ReviewGroup, show_change_review
+from app.components.gallery.tiles import build_tiles
+from app.components.labelling.change_review import ReviewGroup, build_side, show_change_review
 from app.components.labelling.label_report import load_label_report, show_label_report
 from app.navigation import go_to
 from app.state.exploring import get_explore_state, open_image, pop_rerun_request, request_rerun
 from app.state.labelling import get_label_state
 from app.state.selection import get_selection, request_selection
 from app.state.widgets import set_widget_value
-from app.urls import MAX_GALLERY_IMAGES
-from app.view_models.cluster_view import LEAST_CONFIDENT, MOST_CONFIDENT, RunView
+from app.view_models.cluster_view import LEAST_CONFIDENT, RunView
 from app.view_models.numbered_edits import parse_review_edit
 from app.view_models.run_comparison import Reassignment, RunChanges, compare_with_parent
 from app.view_models.view_cache import open_annotations, open_run_view
@@ -83,8 +81,8 @@ def _show_review(before: RunView, after: RunView, moves: Sequence[Reassignment])
     if problem is not None:
         show_error(problem)
     show_change_review(
+        after,
         groups,
-        _build_image_urls(after, groups),
         state.review,
         key=f"review-{before.name}-{after.name}",
         edited=partial(_apply_edits, before, after),
@@ -101,31 +99,13 @@ def _build_group(before: RunView, after: RunView, move: Reassignment, annotation
     images = build_tiles(after, shown)
     return ReviewGroup(
         key=key,
-        before=_build_side(before, move.before),
-        after=_build_side(after, move.after),
+        before=build_side(before, move.before),
+        after=build_side(after, move.after),
         images=images,
         labels=annotations.get_labels([tile.id for tile in images]),
         total=len(rows),
         can_expand=not is_expanded and len(rows) > len(shown),
     )
-
-
-def _build_side(view: RunView, cluster: int) -> ClusterSide:
-    rows = view.sort_rows(np.flatnonzero(view.clusters == cluster), MOST_CONFIDENT)[:_EXAMPLES_PER_CLUSTER]
-    return ClusterSide(
-        number=cluster,
-        title=view.format_cluster(cluster),
-        colour=view.get_colour(cluster),
-        name=view.cluster_names.get(cluster, ""),
-        examples=build_tiles(view, rows),
-    )
-
-
-def _build_image_urls(view: RunView, groups: Sequence[ReviewGroup]) -> list[tuple[str, int]]:
-    """Return the URLs of the images of all groups, in the order of the component; a response has at most 120."""
-    tiles = [tile for group in groups for tile in (*group.before.examples, *group.images, *group.after.examples)]
-    parts = [tiles[start : start + MAX_GALLERY_IMAGES] for start in range(0, len(tiles), MAX_GALLERY_IMAGES)]
-    return [(build_tile_images_url(view, part), len(part)) for part in parts]
 
 
 def _apply_edits(before: RunView, after: RunView, value: Any) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from app.components.common.safe_text import show_caption, show_error
-from app.components.gallery.reassigned_images import IMAGES_PER_ROW, show_reassigned_images
+from app.components.gallery.tiles import build_tiles
+from app.components.labelling.change_review import ReviewGroup, build_side, show_reassigned_images
 from app.figures.heatmaps import plot_overlap
 from app.view_models.cluster_view import RunView
 from app.view_models.run_comparison import Reassignment, group_reassigned_images
@@ -18,8 +19,8 @@ from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
-_ROWS_OF_ONE_GROUP = 5
 _SHOWN_GROUPS = 5
+_IMAGES_PER_GROUP, _IMAGES_OF_ONE_GROUP = 8, 40
 
 
 def show_comparison(workspace: Workspace, first: str, second: str) -> None:
@@ -90,10 +91,23 @@ def _show_reassigned(before: RunView, after: RunView, found: Comparison) -> None
         "Reassigned images", [None, *titles], key=f"moved-{before.name}-{after.name}", label_visibility="collapsed",
         format_func=lambda index: f"Largest of {format_count(len(moves), 'group')}" if index is None else titles[index],
     )  # fmt: skip
+    shown, most = moves[:_SHOWN_GROUPS], _IMAGES_PER_GROUP
     if chosen is not None:
-        show_reassigned_images(before, after, moves[chosen], most=_ROWS_OF_ONE_GROUP * IMAGES_PER_ROW)
-        return
-    for move in moves[:_SHOWN_GROUPS]:
-        show_reassigned_images(before, after, move)
-    if len(moves) > _SHOWN_GROUPS:
+        shown, most = (moves[chosen],), _IMAGES_OF_ONE_GROUP
+    groups = [_build_group(before, after, move, most) for move in shown]
+    show_reassigned_images(after, groups, key=f"reassigned-{before.name}-{after.name}")
+    if chosen is None and len(moves) > _SHOWN_GROUPS:
         show_caption("Select a group above to see more of its images, or a smaller group.")
+
+
+def _build_group(before: RunView, after: RunView, move: Reassignment, most: int) -> ReviewGroup:
+    images = build_tiles(after, after.find_rows(move.sample(most)))
+    return ReviewGroup(
+        key=f"{move.before}-{move.after}",
+        before=build_side(before, move.before),
+        after=build_side(after, move.after),
+        images=images,
+        labels=(None,) * len(images),
+        total=len(move.ids),
+        can_expand=False,
+    )

@@ -24,7 +24,7 @@ from crlc.services.analyse_run import RunAnalysis
 from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
-from tests.fixtures.app_pages import alerts, link_labels, page, run_ids, texts
+from tests.fixtures.app_pages import alerts, link_labels, page, read_component_data, run_ids, texts
 
 
 @pytest.mark.usefixtures("empty")
@@ -102,18 +102,37 @@ def test_runs_page_compares_two_runs_and_shows_reassigned_images(trained: Worksp
     expected = compare_runs(RunAnalysis.open(trained, first), RunAnalysis.open(trained, second))
     assert len(expected.reassigned_ids) > 0
     assert (common, reassigned) == ("200", format_count(len(expected.reassigned_ids), "image"))
-    assert "/images/digits/" in texts(test)
+    (shown,) = read_component_data(test, "reassigned")
+    # All images of a comparison are one response.
+    assert len(shown["images"]) == 1
+    assert shown["images"][0][0].startswith("/galleries/digits?")
+    assert not shown["is_editable"]
     largest = test.selectbox(key=f"moved-{first}-{second}").options[1]
     from_to, count = largest.rsplit(": ", 1)
-    assert count in texts(test)
-    before, after = from_to.split(" → ")
+    assert count == format_count(shown["groups"][0]["total"], "image")
     test.selectbox(key=f"moved-{first}-{second}").select_index(1).run()
-    assert before in texts(test)
-    assert after in texts(test)
+    ((group,),) = (one["groups"] for one in read_component_data(test, "reassigned"))
+    assert from_to == f"{group['before']['title']} → {group['after']['title']}"
     (trained.root / "runs" / first / "result.json").unlink()
     test.run()
     assert "clusters has no result" in alerts(test)
     assert first not in alerts(test)
+
+
+def test_runs_page_lists_runs_with_damaged_metadata_and_deletes_them(trained: Workspace):
+    first, second = run_ids(trained)
+    (trained.root / "runs" / first / "run.json").write_text("{")
+    (trained.root / "runs" / first / "status.json").write_text("[]")
+    test = page("runs")
+    assert not test.exception
+    assert first in alerts(test)
+    assert "run.json" in alerts(test)
+    test.button(key=f"delete-{first}").click().run()
+    assert not test.exception
+    assert alerts(test) == ""
+    assert run_ids(trained) == [second]
+    (trained.root / "runs" / second / "run.json").write_text('{"kind": "run", "version": 1}')
+    assert second in alerts(page("runs"))  # also if no run is left that can be read
 
 
 def test_runs_page_shows_the_error_of_a_damaged_result(trained: Workspace):

@@ -1,4 +1,7 @@
-"""Component that shows reassigned images between examples of their two clusters; each can be accepted or rejected."""
+"""Component that shows reassigned images between examples of their two clusters; each can be accepted or rejected.
+
+All images come in one response, or in a few if there are more than one response may have.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from app.components.common.component_events import build_callbacks
 from app.components.common.numbered_edits import EDITS_SCRIPT
 from app.components.gallery.image_grid import LOADER_SCRIPT, Tile
+from app.components.gallery.tiles import build_tile_images_url, build_tiles
+from app.urls import MAX_GALLERY_IMAGES
+from app.view_models.cluster_view import MOST_CONFIDENT, RunView
 from app.view_models.numbered_edits import EditSession
 
 _HERE = Path(__file__).parent
+_EXAMPLES_PER_CLUSTER = 3
 
 
 @dataclass(frozen=True)
@@ -56,9 +64,20 @@ def _load_component() -> Any:
     return st.components.v2.component("crlc_change_review", js=script, css=(_HERE / "review.css").read_text("utf-8"))
 
 
+def show_reassigned_images(view: RunView, groups: Sequence[ReviewGroup], *, key: str) -> None:
+    """Show groups of reassigned images that cannot be edited.
+
+    Args:
+        view: the newer run.
+        groups: the groups, in order.
+        key: key of the component.
+    """
+    _load_component()(key=key, data=_build_data(view, groups) | {"is_editable": False})
+
+
 def show_change_review(
+    view: RunView,
     groups: Sequence[ReviewGroup],
-    image_urls: Sequence[tuple[str, int]],
     session: EditSession,
     *,
     key: str,
@@ -66,28 +85,44 @@ def show_change_review(
     opened: Callable[[int], None],
     expanded: Callable[[str], None],
 ) -> None:
-    """Show groups of reassigned images.
+    """Show groups of reassigned images, to accept or reject.
 
     Args:
+        view: the newer run.
         groups: the groups, in order.
-        image_urls: URLs that return the images of all groups, and their numbers of images: of each group, the examples
-            before, the reassigned images, and the examples now.
         session: the edits that were applied.
         key: key of the component.
         edited: receives labels and names, which `app.view_models.numbered_edits` parses.
         opened: receives the id of an image to open.
         expanded: receives the key of a group of which more images are requested.
     """
-    data = {
-        "groups": [asdict(group) for group in groups],
-        "images": [list(one) for one in image_urls],
-        "window": session.window,
-        "answered": session.answered,
-    }
+    data = {"is_editable": True, "window": session.window, "answered": session.answered}
     callbacks = build_callbacks(
         key,
         work=edited,
         opened=lambda value: opened(int(value)),
         expanded=lambda value: expanded(str(value)),
     )
-    _load_component()(key=key, data=data, **callbacks)
+    _load_component()(key=key, data=_build_data(view, groups) | data, **callbacks)
+
+
+def build_side(view: RunView, cluster: int) -> ClusterSide:
+    """Return a cluster with its most confident images; unlike the most typical ones, they need no neighbour search."""
+    rows = view.sort_rows(np.flatnonzero(view.clusters == cluster), MOST_CONFIDENT)[:_EXAMPLES_PER_CLUSTER]
+    return ClusterSide(
+        number=cluster,
+        title=view.format_cluster(cluster),
+        colour=view.get_colour(cluster),
+        name=view.cluster_names.get(cluster, ""),
+        examples=build_tiles(view, rows),
+    )
+
+
+def _build_data(view: RunView, groups: Sequence[ReviewGroup]) -> dict[str, Any]:
+    """Return the groups, and the URLs of their images in the order of the component with the number of each."""
+    tiles = [tile for group in groups for tile in (*group.before.examples, *group.images, *group.after.examples)]
+    parts = [tiles[start : start + MAX_GALLERY_IMAGES] for start in range(0, len(tiles), MAX_GALLERY_IMAGES)]
+    return {
+        "groups": [asdict(group) for group in groups],
+        "images": [[build_tile_images_url(view, part), len(part)] for part in parts],
+    }

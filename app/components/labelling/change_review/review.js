@@ -1,15 +1,21 @@
 // Reassigned images, each with two buttons: accept labels it with the name of its new cluster, reject with that of its
 // old cluster; the pressed button again removes the label. Sends `work` (labels and names of clusters), `opened` (an
-// image) and `expanded` (a group). File names and cluster names are safe text: they are only ever set as text content.
+// image) and `expanded` (a group). Without `is_editable`, images are only shown. File names and cluster names are safe
+// text: they are only ever set as text content.
 
 const UNNAMED = "Name the cluster first";
 
 function buildTile(review, item) {
-  const tile = element("button", "tile");
-  tile.type = "button";
+  const isEditable = review.data.is_editable;
+  const tile = element(isEditable ? "button" : "div", "tile");
   tile.title = item.title;
   tile.setAttribute("aria-label", item.title);
-  tile.onclick = () => review.send("opened", item.id);
+  if (isEditable) {
+    tile.type = "button";
+    tile.onclick = () => review.send("opened", item.id);
+  } else {
+    tile.setAttribute("role", "img");
+  }
   const image = element("img");
   image.alt = "";
   image.decoding = "async";
@@ -46,7 +52,7 @@ class Group {
     this.acceptAll = buildChoice("accept", "Accept all", () => this.labelAll("after"));
     this.rejectAll = buildChoice("reject", "Reject all", () => this.labelAll("before"));
     all.append(this.acceptAll, this.rejectAll);
-    this.heads.middle.append(this.text, all);
+    this.heads.middle.append(this.text, ...(review.data.is_editable ? [all] : []));
     this.root.append(this.heads.before, this.heads.middle, this.heads.after, examples[0], middle, examples[1]);
     this.more = element("button", "more");
     this.more.type = "button";
@@ -61,7 +67,7 @@ class Group {
     const reject = buildChoice("reject", "✗", () => this.toggle(item.id, "before"));
     const other = element("span", "other");
     choices.append(accept, reject);
-    root.append(buildTile(this.review, item), choices, other);
+    root.append(buildTile(this.review, item), ...(this.review.data.is_editable ? [choices, other] : []));
     return { root, accept, reject, other, item };
   }
 
@@ -98,7 +104,7 @@ class Group {
     const label = element("span", "title", text);
     label.title = text;
     head.replaceChildren(dot, label);
-    if (name) return;
+    if (name || !this.review.data.is_editable) return;
     const box = element("input", "name");
     box.placeholder = "Name this cluster";
     box.maxLength = 200;
@@ -162,8 +168,9 @@ class Review {
   }
 
   update(data) {
-    this.edits.confirm(data);
+    if (data.is_editable) this.edits.confirm(data);
     this.data = data;
+    this.root.classList.toggle("fixed", !data.is_editable);
     const images = JSON.stringify(data.images);
     if (images !== this.imagesText) {
       this.imagesText = images;
