@@ -138,7 +138,7 @@ def _show_label_download(workspace: Workspace) -> None:
         return
     if dataset is not None and found is not None and found.count:
         labels = FORMATS["labels"]
-        st.subheader("Labels of this dataset", anchor=False)
+        st.header("Labels of this dataset", anchor=False)
         show_download(
             build_labels_url(dataset.name), f"{dataset.name}{labels.suffix}", key="download-labels-of-dataset"
         )
@@ -336,7 +336,7 @@ def _show_instructions(exporter: Exporter, export_format: ExportFormat) -> None:
     """Show how to load the export in its tool."""
     if export_format.instructions is None:
         return
-    st.subheader("Use it", anchor=False)
+    st.header("Use it", anchor=False)
     path = "FOLDER" if export_format.is_folder else exporter.build_default_file_name(export_format)
     st.code(
         export_format.instructions(exporter, path), language=None if export_format.key == "label-studio" else "python"

@@ -211,7 +211,7 @@ def _show_comparison_form(workspace: Workspace, lines: list[RunEntry], selected:
         for line in lines
         if line.dataset_uid == selected.dataset_uid and line.id != selected.id
     }
-    st.subheader("Compare two runs", anchor=False)
+    st.header("Compare two runs", anchor=False)
     if not others:
         show_caption("This dataset has one run. Train another one to compare them.")
         return

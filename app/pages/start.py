@@ -182,7 +182,7 @@ def _wait_for_example() -> None:
 
 
 def _show_datasets(workspace: Workspace, names: list[str]) -> None:
-    st.subheader("Datasets", anchor=False)
+    st.header("Datasets", anchor=False)
     runs = defaultdict(list)
     for line in list_runs(workspace):
         runs[line.dataset].append(line.id)

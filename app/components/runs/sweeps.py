@@ -26,7 +26,7 @@ def show_sweeps(workspace: Workspace, titles: Mapping[str, str]) -> None:
     groups = {group.name: group for group in list_run_groups(workspace)}
     if not groups:
         return
-    st.subheader("Sweeps", anchor=False)
+    st.header("Sweeps", anchor=False)
     group_box, metric_box = st.columns([3, 1])
     restore_widget_value("sweep-group", next(iter(groups)), list(groups))
     group = groups[

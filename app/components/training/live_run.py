@@ -119,7 +119,7 @@ def _show_run(queue: JobQueue, run: RunFolder) -> None:
     with title:
         state = RunState.STOPPING if job is not None and job.is_stopping else view.state
         waits = job is not None and job.is_waiting
-        st.subheader(_STATE_TITLES[JobState.WAITING if waits else state], anchor=False)
+        st.header(_STATE_TITLES[JobState.WAITING if waits else state], anchor=False)
     with buttons:
         _show_buttons(queue, run, view, job)
     left = "" if view.seconds_left is None else f", {format_duration(view.seconds_left)} left"
@@ -202,7 +202,7 @@ def _show_page_button(page: str, label: str, icon: str, *, is_open: bool = True,
 def _show_job_without_run(queue: JobQueue, job: Job) -> None:
     """Show a job that has no run yet: it is queued, is starting, or has failed."""
     title, buttons = st.columns([3, 2], vertical_alignment="center")
-    title.subheader("Starting" if job.is_running else _STATE_TITLES[job.state], anchor=False)
+    title.header("Starting" if job.is_running else _STATE_TITLES[job.state], anchor=False)
     with buttons, st.container(horizontal=True, horizontal_alignment="right"):
         if not job.is_final:
             _show_action("Cancel", queue.stop, job.id, key="live-cancel")
@@ -227,7 +227,7 @@ def _show_queue(queue: JobQueue, jobs: list[Job], shown: str | None) -> None:
     others = [job for job in jobs if job.id != training.get_followed_job() and (job.run is None or job.run != shown)]
     if not others:
         return
-    st.subheader("Queue", anchor=False)
+    st.header("Queue", anchor=False)
     entries = {entry.id: entry for entry in list_runs(Workspace())}
     for job in others:
         words, buttons = st.columns([3, 2], vertical_alignment="center")

@@ -53,7 +53,7 @@ def test_train_page_shows_a_finished_run(trained: Workspace):
     assert not test.exception
     newest = run_ids(trained)[-1]
     assert test.query_params == {"dataset": "digits", "run": newest}
-    assert [one.value for one in test.subheader] == ["Finished"]
+    assert [one.value for one in test.header] == ["Finished"]
     assert test.metric[0].value.endswith("of 10")
     assert len(test.get("plotly_chart")) == 4
     first = run_ids(trained)[0]
@@ -82,11 +82,11 @@ def test_train_page_submits_a_job_and_cancels_it(trained: Workspace):
     (job,) = get_queue(trained).read_jobs()
     expected = "train digits --clusters 5 --preset quick --epochs 1 --critic dot --set clip_norm=5"
     assert (" ".join(job.arguments), job.title, job.state) == (expected, "digits", "waiting")
-    assert test.subheader[0].value == "Queued"
+    assert test.header[0].value == "Queued"
     test.sidebar.selectbox[1].select(run_ids(trained)[0]).run()  # selecting a run shows it instead of the job
-    assert test.subheader[0].value == "Finished"
+    assert test.header[0].value == "Finished"
     test.button(key=f"show-{job.id}").click().run()
-    assert test.subheader[0].value == "Queued"
+    assert test.header[0].value == "Queued"
     test.button(key="live-cancel").click().run()
     assert get_queue(trained).read_jobs()[0].state == "cancelled"
 
@@ -154,7 +154,7 @@ def test_finished_run_has_no_stop_button_while_its_process_ends(trained: Workspa
     with JobFile(trained.root).edit() as jobs:
         jobs.append(replace(job, state=JobState.RUNNING))
     test = page("train")
-    assert test.subheader[0].value == "Finished"
+    assert test.header[0].value == "Finished"
     assert "live-stop" not in {one.key for one in test.main.button}
 
 
@@ -164,7 +164,7 @@ def test_train_page_explains_interrupted_and_failed_runs(trained: Workspace):
     status = json.loads((run.path / "status.json").read_text())
     (run.path / "status.json").write_text(json.dumps({**status, "state": "running", "pid": 2**22 + 1}))
     test = page("train")
-    assert test.subheader[0].value == "Interrupted"
+    assert test.header[0].value == "Interrupted"
     assert "process is gone" in alerts(test)
     test.button(key="live-resume").click().run()
     assert [job.arguments for job in get_queue(trained).read_jobs()] == [("resume", run.id)]
