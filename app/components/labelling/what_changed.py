@@ -10,8 +10,8 @@ import streamlit as st
 
 from app.components.clusters.editing import apply_edit, rename_cluster
 from app.components.common.safe_text import show_caption, show_error
+from app.components.gallery.change_review import ReviewGroup, build_side, show_change_review
 from app.components.gallery.tiles import build_tiles
-from app.components.labelling.change_review import ReviewGroup, build_side, show_change_review
 from app.components.labelling.label_report import load_label_report, show_label_report
 from app.navigation import go_to
 from app.state.exploring import get_explore_state, open_image, pop_rerun_request, request_rerun

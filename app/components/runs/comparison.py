@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from app.components.common.safe_text import show_caption, show_error
+from app.components.gallery.change_review import ReviewGroup, build_side, show_reassigned_images
 from app.components.gallery.tiles import build_tiles
-from app.components.labelling.change_review import ReviewGroup, build_side, show_reassigned_images
 from app.figures.heatmaps import plot_overlap
 from app.view_models.cluster_view import RunView
 from app.view_models.run_comparison import Reassignment, group_reassigned_images
