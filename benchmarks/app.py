@@ -1,4 +1,4 @@
-"""The app in Chromium: `python benchmarks/app.py [--only map lasso gallery memory training] [--images 100000]`.
+"""The app in Chromium: `python benchmarks/app.py [--only map lasso frame images gallery ...] [--images 100000]`.
 
 Writes a synthetic run (ten clusters, a map, small images), starts the app on it, and uses it in a headless browser.
 Times are measured in the browser, from the click to the frame in which all new images are decoded. Targets; all but the
@@ -6,6 +6,9 @@ last on an idle computer:
 
 map       from the address to the drawn map: 3 s
 lasso     from releasing the pointer to the gallery of the selected images: 1 s
+frame     one frame while the map is panned and zoomed, with names and images: 0.05 s; without them for comparison,
+          interleaved, over the whole map and zoomed in
+images    from the end of zooming in or panning to all images on the map: 0.5 s
 gallery   next page of 60 images: 0.5 s
 memory    growth of the server over 200 pages, after 20 to warm up: 50 MB
 training  opening an image, next page and another order, while a run started on the Train page uses the processor: 1 s
@@ -48,7 +51,49 @@ CLUSTERS, IMAGE_SIZE = 10, 16
 TURNS, WARM_UP_PAGES = 12, 20
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 Timings = dict[str, list[float]]
-TARGETS = {"map": 3.0, "lasso": 1.0, "gallery": 0.5, "memory": 50.0, "training": 1.0}
+TARGETS = {"map": 3.0, "lasso": 1.0, "frame": 0.05, "images": 0.5, "gallery": 0.5, "memory": 50.0, "training": 1.0}
+FIND_MAP = "[...document.querySelectorAll('*')].map(one => one.shadowRoot?.pointMap).find(Boolean)"
+FRAMES_SCRIPT = f"""async ([layers, zoom]) => {{
+  const map = {FIND_MAP};
+  for (const name of ['names', 'images']) map.layers.isOn[name] = layers;
+  map.showAll();
+  const row = 0; // a point inside a cluster
+  Object.assign(map.view, {{ x: map.coordinates[2 * row], y: map.coordinates[2 * row + 1] }});
+  if (zoom > 1) map.zoom(zoom);
+  const next = () => new Promise(requestAnimationFrame);
+  const isLoaded = () => (([one, all]) => one === all)(map.frame.dataset.thumbnails.split('/'));
+  const before = performance.now();
+  for (await next(); !isLoaded() && performance.now() - before < 60000; await next());
+  const seconds = [];
+  for (let step = 0; step < 60; step++) {{
+    map.move(4 * Math.cos(step / 5), 4 * Math.sin(step / 5));
+    map.zoom(step % 20 < 10 ? 1.01 : 1 / 1.01);
+    const started = performance.now();
+    await next();
+    seconds.push((performance.now() - started) / 1000);
+  }}
+  return seconds;
+}}"""
+IMAGES_SCRIPT = f"""async ([row, zoom]) => {{
+  const map = {FIND_MAP};
+  Object.assign(map.layers.isOn, {{ names: true, images: true }});
+  const next = () => new Promise(requestAnimationFrame);
+  map.showAll();
+  for (let frame = 0; frame < 3; frame++) await next();
+  Object.assign(map.view, {{ x: map.coordinates[2 * row], y: map.coordinates[2 * row + 1] }});
+  const started = performance.now();
+  map.zoom(zoom);
+  let shown = [0, 0];
+  while (!shown[1] || shown[0] < shown[1]) {{
+    await next();
+    if (performance.now() - started > 60000) throw new Error(`images: ${{map.frame.dataset.thumbnails}}`);
+    shown = map.frame.dataset.thumbnails.split('/').map(Number);
+  }}
+  return [(performance.now() - started) / 1000, shown[1]];
+}}"""
+ZOOM = 32.0
+"""Zoom from which points of 100,000 images are shown as images."""
+
 MEASURE_SCRIPT = """what => {
   const roots = part => [...part.querySelectorAll('*')].map(one => one.shadowRoot).filter(Boolean);
   const find = (part, what) => roots(part).map(root => root.querySelector(what)).find(Boolean);
@@ -185,6 +230,15 @@ class ExplorePage:
         self.page.keyboard.up("Shift")
         return self.measure("lasso", mouse.up)
 
+    def measure_frames(self, *, layers: bool, zoom: float) -> list[float]:
+        """Return the seconds of each frame while the map moves; `layers` for names and images."""
+        return [float(one) for one in self.page.evaluate(FRAMES_SCRIPT, [layers, zoom])]
+
+    def show_images(self, row: int) -> tuple[float, int]:
+        """Zoom in on a point; return the seconds until the images around it are shown, and their number."""
+        seconds, count = self.page.evaluate(IMAGES_SCRIPT, [row, ZOOM])
+        return float(seconds), int(count)
+
     def start_training(self, workspace: Workspace, own: str) -> None:
         """Start a run by the button of the Train page; return when its first metrics are written."""
         self.page.goto(f"{self._url}/train?dataset=many&run={own}")
@@ -208,6 +262,17 @@ def measure(
     if "lasso" in parts:
         found["lasso"] = [page.draw_lasso(turn) for turn in range(8)]
         page.open()
+    if "frame" in parts:
+        for _ in range(3):
+            for name, zoom in (("whole map", 1.0), ("zoomed in", ZOOM)):
+                for layers in (True, False):
+                    title = f"frame: {name}{'' if layers else ', points only'}"
+                    found.setdefault(title, []).extend(page.measure_frames(layers=layers, zoom=zoom))
+        found["frame"] = [*found["frame: whole map"], *found["frame: zoomed in"]]
+    if "images" in parts:
+        shown = [page.show_images(997 * turn) for turn in range(TURNS)]
+        found["images"] = [seconds for seconds, _ in shown]
+        print(f"images per view: {min(count for _, count in shown)} to {max(count for _, count in shown)}")
     if "gallery" in parts:
         found["gallery"] = [page.turn_page() for _ in range(3 * TURNS)]
     if "memory" in parts:
@@ -233,11 +298,11 @@ def print_report(found: Timings) -> bool:
     all_met = True
     for name, values in found.items():
         median, target = statistics.median(values), TARGETS.get(name)
-        unit, digits = ("MB", 1) if name == "memory" else ("s", 2)
+        unit, digits = ("MB", 1) if name == "memory" else ("s", 3 if name.startswith("frame") else 2)
         spread = "" if len(values) == 1 else f", {min(values):.2f} to {max(values):.2f} in {len(values)}"
         verdict = "" if target is None else f" (target {target:g} {unit}: {'met' if median < target else 'MISSED'})"
         all_met &= target is None or median < target
-        print(f"{name:<16} {median:.{digits}f} {unit}{spread}{verdict}")
+        print(f"{name:<30} {median:.{digits}f} {unit}{spread}{verdict}")
     return all_met
 
 
