@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crlc.analysis.class_metrics import compute_contingency
+from crlc.analysis.cluster_tree import MergeTree, compute_neighbour_joint, divide_rows, merge_stepwise
 from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.arrays import DoubleArray, Features, IntArray
 from crlc.errors import UsageError
@@ -115,8 +115,8 @@ def suggest_cluster_count(
     stage = ProgressStage("Counting clusters", _SEEDS, report, ROUNDS)
     trees = []
     for offset in range(_SEEDS):
-        small_cluster = _divide(sample, pieces, seed + offset)
-        trees.append(_merge_stepwise(compute_neighbour_joint(small_cluster, neighbours, pieces), small_cluster))
+        small_cluster = divide_rows(sample, pieces, seed + offset)
+        trees.append(merge_stepwise(compute_neighbour_joint(small_cluster, neighbours, pieces), small_cluster))
         stage.advance()
     stage.finish()
     last = min(max_clusters + 2, pieces - 1)  # a step is visible only if there are values after it
@@ -139,58 +139,7 @@ def suggest_cluster_count(
     )
 
 
-class _MergeTree(NamedTuple):
-    """Small clusters, and the clusters that remain of them after each merge."""
-
-    small_cluster: NDArray[np.int64]
-    """Small cluster of each image, (N,)."""
-
-    information: DoubleArray
-    """Mutual information between the clusters of neighbours with 1, 2, ... clusters."""
-
-    cluster_of: dict[int, NDArray[np.int64]]
-    """For each number of clusters, the cluster of each small cluster."""
-
-
-def _divide(features: NDArray[np.float32], pieces: int, seed: int) -> NDArray[np.int64]:
-    """Return the small cluster of each image, by k-means."""
-    from sklearn.cluster import KMeans
-
-    found: NDArray[np.int64] = KMeans(pieces, n_init=1, random_state=seed).fit_predict(features).astype(np.int64)
-    return found
-
-
-def compute_neighbour_joint(cluster: NDArray[np.int64], neighbours: NDArray[Any], clusters: int) -> DoubleArray:
-    """Return the joint distribution of the clusters of images and of their neighbours, (C, C), symmetric.
-
-    Args:
-        cluster: cluster of each image, (N,).
-        neighbours: positions of the neighbours of each image, (N, k).
-        clusters: number of clusters C.
-    """
-    pairs = np.repeat(cluster, neighbours.shape[1]) * clusters + cluster[neighbours].ravel()
-    counts = np.bincount(pairs, minlength=clusters * clusters).reshape(clusters, clusters).astype(np.float64)
-    joint: DoubleArray = (counts + counts.T) / (2 * counts.sum())
-    return joint
-
-
-def _merge_stepwise(joint: DoubleArray, small_cluster: NDArray[np.int64]) -> _MergeTree:
-    """Merge the pair of clusters with the lowest cost until one cluster is left."""
-    information = [compute_information(joint)]
-    cluster = np.arange(len(joint))
-    cluster_of = {len(joint): cluster}
-    while len(joint) > 1:
-        cost = compute_merge_costs(joint)
-        first, second = sorted(int(index) for index in np.unravel_index(np.argmin(cost), cost.shape))
-        joint = _merge(joint, first, second)
-        cluster = np.where(cluster == second, first, cluster)
-        cluster = np.where(cluster > second, cluster - 1, cluster)
-        cluster_of[len(joint)] = cluster
-        information.append(compute_information(joint))
-    return _MergeTree(small_cluster, np.array(information[::-1]), cluster_of)
-
-
-def _compute_seed_agreement(trees: Sequence[_MergeTree], counts: Iterable[int]) -> DoubleArray:
+def _compute_seed_agreement(trees: Sequence[MergeTree], counts: Iterable[int]) -> DoubleArray:
     """Return the mean adjusted Rand index between the clusters of all pairs of seeds, for each number of clusters."""
     agreements = []
     for one, two in combinations(trees, 2):
@@ -200,7 +149,7 @@ def _compute_seed_agreement(trees: Sequence[_MergeTree], counts: Iterable[int]) 
     return mean
 
 
-def _sum_by_cluster(shared: IntArray, one: _MergeTree, two: _MergeTree, count: int) -> DoubleArray:
+def _sum_by_cluster(shared: IntArray, one: MergeTree, two: MergeTree, count: int) -> DoubleArray:
     """Return the contingency table of the clusters, given that of the small clusters."""
     table: DoubleArray = np.eye(count)[one.cluster_of[count]].T @ shared @ np.eye(count)[two.cluster_of[count]]
     return table
@@ -233,47 +182,6 @@ def _find_highest(fractions: DoubleArray, agreement: DoubleArray, suggestion: in
     )
     implausible = np.flatnonzero(~is_plausible[at:])
     return suggestion + (int(implausible[0]) if len(implausible) else len(fractions) - at)
-
-
-def compute_information(joint: DoubleArray) -> float:
-    """Return the mutual information of a symmetric joint distribution, in nats."""
-    marginal = joint.sum(axis=1)
-    return float(_x_log_x(joint).sum() - 2 * _x_log_x(marginal).sum())
-
-
-def compute_merge_costs(joint: DoubleArray) -> DoubleArray:
-    """Compute the information lost by merging each pair of clusters.
-
-    Args:
-        joint: joint distribution of the clusters of images and neighbours, symmetric, (k, k).
-
-    Returns:
-        Costs in nats, (k, k); infinite on the diagonal.
-    """
-    sums, own = joint.sum(axis=1), joint.diagonal()
-    terms = _x_log_x(joint)
-    # The two rows of a pair become one; the entries between the two become part of its diagonal element.
-    rows = 2 * (terms.sum(axis=1)[:, None] + terms.sum(axis=1)[None, :] - _x_log_x(joint[:, None] + joint[None]).sum(2))
-    # The entries of the pair (i, j) in column i.
-    with_first = _x_log_x(own[:, None] + joint) - terms.diagonal()[:, None] - terms
-    rows += 2 * (with_first + with_first.T)
-    corner = terms.diagonal()[:, None] + terms.diagonal()[None, :] + 2 * terms
-    corner = corner - _x_log_x(own[:, None] + own[None, :] + 2 * joint)
-    marginal = _x_log_x(sums)[:, None] + _x_log_x(sums)[None, :] - _x_log_x(sums[:, None] + sums[None, :])
-    cost = rows + corner - 2 * marginal
-    np.fill_diagonal(cost, np.inf)
-    return cost  # type: ignore[no-any-return, unused-ignore]
-
-
-def _merge(joint: DoubleArray, first: int, second: int) -> DoubleArray:
-    joint = joint.copy()
-    joint[first] += joint[second]
-    joint[:, first] += joint[:, second]
-    return np.delete(np.delete(joint, second, axis=0), second, axis=1)
-
-
-def _x_log_x(x: DoubleArray) -> DoubleArray:
-    return x * np.log(np.where(x > 0, x, 1.0))
 
 
 def _compute_added_fractions(information: DoubleArray) -> DoubleArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from crlc.analysis.cluster_count import compute_information, compute_neighbour_joint
+from crlc.analysis.cluster_tree import compute_information, compute_neighbour_joint
 from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.arrays import Features
 

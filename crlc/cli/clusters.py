@@ -1,4 +1,4 @@
-"""Command `clusters`: list, name, merge, split and move clusters of a run."""
+"""Command `clusters`: list, name, merge, split and move clusters of a run, or change their number."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from crlc.clusters.clustering import ClusterEditor, Clustering, EditedClustering
     from crlc.data.dataset import ImageDataset
     from crlc.runs.folder import RunFolder
+    from crlc.services.analyse_run import RunAnalysis
     from crlc.services.words import SuggestedName
 
 
@@ -47,6 +48,10 @@ def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
     cluster(action("move", "Move images to a cluster.")).add_argument(
         "images", metavar="IMAGE", nargs="+", help="path or id of an image"
     )
+    level = action("level", "Merge or divide the clusters into K clusters, without training.")
+    level.add_argument(
+        "level", metavar="K", type=int, nargs="?", help="number of clusters; without it, list all levels"
+    )
     action("undo", "Undo the last edit of the clusters of this run.")
     action("redo", "Redo the edit that was undone last.")
 
@@ -54,6 +59,7 @@ def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
 def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """List the clusters of a run, or edit them."""
     from crlc.annotations.store import AnnotationStore
+    from crlc.services.analyse_run import RunAnalysis
     from crlc.workspace.runs import RunStore
 
     runs = RunStore(workspace)
@@ -66,6 +72,8 @@ def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Outp
             print_undone(annotations.redo(run=run.id), output)
         elif options.action is None:
             _print_clusters(run, dataset, annotations, output)
+        elif options.action == "level":
+            _change_level(options.level, RunAnalysis(run, dataset, annotations.refresh()), annotations, output)
         else:
             _edit(options, run, dataset, annotations, output)
     return 0
@@ -95,6 +103,29 @@ def _edit(
             print_entry(editor.split(options.cluster, parts), output)
         case "move":
             print_entry(editor.move(find_image_ids(dataset, options.images), options.cluster), output)
+
+
+def _change_level(level: int | None, analysis: RunAnalysis, annotations: AnnotationStore, output: Output) -> None:
+    """Make a level the clusters of the run, or list all levels."""
+    from crlc.clusters.levels import apply_level
+
+    levels = analysis.build_levels(output.progress)
+    if level is not None:
+        print_entry(apply_level(annotations, analysis.clustering, levels, level), output)
+        return
+    content, rows = [], []
+    for number in range(levels.coarsest, levels.finest + 1):
+        merged = [list(group) for group in levels.find_merges(number)]
+        parts = {cluster: len(ids) for cluster, ids in levels.find_splits(number).items()}
+        change = [" + ".join(map(str, group)) for group in merged]
+        change += [f"{cluster} in {count} parts" for cluster, count in parts.items()]
+        information = float(levels.tree.information[number - 1])
+        content.append({"level": number, "information": information, "merged": merged, "parts": parts})
+        rows.append([str(number), f"{information:.3f}", ", ".join(change) or "current clusters"])
+    output.print_result(
+        {"run": analysis.run.id, "current": levels.current, "levels": content},
+        format_table(("clusters", "information", "change"), rows),
+    )
 
 
 def _split_members(

@@ -35,6 +35,7 @@ from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
 from crlc.arrays import ImageIds, IntArray
 from crlc.clusters.clustering import Clustering, EditedClustering
+from crlc.clusters.levels import ClusterLevels
 from crlc.clusters.names import get_display_names
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
@@ -267,6 +268,14 @@ class RunAnalysis:
                 for row, reason in zip(chosen.rows.tolist(), chosen.reasons, strict=True)
             ],
         )
+
+    def build_levels(self, report: ProgressCallback = no_progress) -> ClusterLevels:
+        """Merge and divide the clusters into every number of clusters, without training.
+
+        Raises:
+            UsageError: there are fewer than two images, or too many clusters.
+        """
+        return ClusterLevels.build(self.ids, self.clusters, self.z, self.load_graph(report).positions)
 
     def find_near_duplicates(
         self, min_similarity: float = DEFAULT_MIN_SIMILARITY, report: ProgressCallback = no_progress

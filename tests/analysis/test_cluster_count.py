@@ -11,11 +11,9 @@ from crlc.analysis.cluster_count import (
     _compute_adjusted_rand_index,
     _find_highest,
     _find_step,
-    _merge,
-    compute_information,
-    compute_merge_costs,
     suggest_cluster_count,
 )
+from crlc.analysis.cluster_tree import compute_information, compute_merge_costs, merge_pair
 from crlc.errors import UsageError
 
 
@@ -28,7 +26,7 @@ def test_merge_cost_is_the_lost_information():
     assert np.isinf(costs.diagonal()).all()
     for first in range(6):
         for second in range(first + 1, 6):
-            lost = compute_information(joint) - compute_information(_merge(joint, first, second))
+            lost = compute_information(joint) - compute_information(merge_pair(joint, first, second))
             assert costs[first, second] == pytest.approx(lost, abs=1e-12)
             assert costs[second, first] == costs[first, second]
 
@@ -36,7 +34,7 @@ def test_merge_cost_is_the_lost_information():
 def test_compute_information_of_known_joint_matrices():
     assert compute_information(np.eye(2) / 2) == pytest.approx(np.log(2))
     assert compute_information(np.full((2, 2), 0.25)) == pytest.approx(0)
-    assert compute_information(_merge(np.eye(4) / 4, 0, 1)) == pytest.approx(1.5 * np.log(2))
+    assert compute_information(merge_pair(np.eye(4) / 4, 0, 1)) == pytest.approx(1.5 * np.log(2))
 
 
 def make_groups(count: int, each: int = 80) -> np.ndarray:

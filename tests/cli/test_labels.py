@@ -98,6 +98,7 @@ def test_label_prints_json(crlc, tmp_path: Path):
         (["clusters", "last", "split", "9"], 1, "cluster 9 does not exist"),
         (["clusters", "last", "move", "0", "9"], 1, "run-1 has no image"),
         (["clusters", "last", "move", "5", "1"], 1, "cluster 5 does not exist"),
+        (["clusters", "last", "level", "4"], 2, "from 2 to 3"),
         (["clusters", "last", "undo"], 1, "nothing to undo in pets"),
     ],
 )
@@ -115,6 +116,22 @@ def test_label_export_does_not_overwrite(crlc, tmp_path: Path):
     (tmp_path / "there.csv").write_text("mine")
     assert "exists already" in crlc("label", "pets", "export", tmp_path / "there.csv").err
     assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("run")
+def test_clusters_level_lists_levels_and_merges_clusters(crlc):
+    # The images of clusters 1 and 2 are neighbours; 8 images are too few to divide a cluster.
+    listed = crlc("clusters", "last", "level", "--json").json
+    assert [(one["level"], one["merged"], one["parts"]) for one in listed["levels"]] == [(2, [[1, 2]], {}), (3, [], {})]
+    assert listed["levels"][0]["information"] < listed["levels"][1]["information"]
+    lines = crlc("clusters", "last", "level").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["clusters", "2", "3"]
+    assert (lines[1].endswith("1 + 2"), lines[2].endswith("current clusters")) == (True, True)
+    assert crlc("clusters", "last", "level", "2").out == "Done: use 2 clusters instead of 3.\n"
+    assert [line.split()[:2] for line in crlc("clusters", "last").out.splitlines()[1:]] == [["0", "4"], ["1", "4"]]
+    assert "Nothing to change" in crlc("clusters", "last", "level", "2").out
+    crlc("clusters", "last", "undo")
+    assert len(crlc("clusters", "last").out.splitlines()) == 4
 
 
 def test_clusters_prints_text(crlc, run: RunFolder):
