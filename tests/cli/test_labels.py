@@ -98,7 +98,6 @@ def test_label_prints_json(crlc, tmp_path: Path):
         (["clusters", "last", "split", "9"], 1, "cluster 9 does not exist"),
         (["clusters", "last", "move", "0", "9"], 1, "run-1 has no image"),
         (["clusters", "last", "move", "5", "1"], 1, "cluster 5 does not exist"),
-        (["clusters", "last", "level", "4"], 2, "from 2 to 3"),
         (["clusters", "last", "undo"], 1, "nothing to undo in pets"),
     ],
 )
@@ -127,6 +126,8 @@ def test_clusters_level_lists_levels_and_merges_clusters(crlc):
     lines = crlc("clusters", "last", "level").out.splitlines()
     assert [line.split()[0] for line in lines] == ["clusters", "2", "3"]
     assert (lines[1].endswith("1 + 2"), lines[2].endswith("current clusters")) == (True, True)
+    wrong = crlc("clusters", "last", "level", "4")
+    assert (wrong.code, wrong.err.splitlines()[-1].endswith("must be from 2 to 3.")) == (2, True)
     assert crlc("clusters", "last", "level", "2").out == "Done: use 2 clusters instead of 3.\n"
     assert [line.split()[:2] for line in crlc("clusters", "last").out.splitlines()[1:]] == [["0", "4"], ["1", "4"]]
     assert "Nothing to change" in crlc("clusters", "last", "level", "2").out
