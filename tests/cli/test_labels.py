@@ -119,17 +119,22 @@ def test_label_export_does_not_overwrite(crlc, tmp_path: Path):
 
 @pytest.mark.usefixtures("run")
 def test_clusters_level_lists_levels_and_merges_clusters(crlc):
-    # The images of clusters 1 and 2 are neighbours; 8 images are too few to divide a cluster.
+    # Eight images are too few to divide a cluster, and all are neighbours: any two clusters may be merged.
     listed = crlc("clusters", "last", "level", "--json").json
-    assert [(one["level"], one["merged"], one["parts"]) for one in listed["levels"]] == [(2, [[1, 2]], {}), (3, [], {})]
-    assert listed["levels"][0]["information"] < listed["levels"][1]["information"]
+    (coarse, current), ((one, two),) = listed["levels"], listed["levels"][0]["merged"]
+    assert (coarse["level"], coarse["parts"]) == (2, {})
+    assert (current["level"], current["merged"], current["parts"]) == (listed["current"], [], {}) == (3, [], {})
+    assert coarse["information"] < current["information"]
     lines = crlc("clusters", "last", "level").out.splitlines()
     assert [line.split()[0] for line in lines] == ["clusters", "2", "3"]
-    assert (lines[1].endswith("1 + 2"), lines[2].endswith("current clusters")) == (True, True)
+    assert (lines[1].endswith(f"{one} + {two}"), lines[2].endswith("current clusters")) == (True, True)
     wrong = crlc("clusters", "last", "level", "4")
     assert (wrong.code, wrong.err.splitlines()[-1].endswith("must be from 2 to 3.")) == (2, True)
     assert crlc("clusters", "last", "level", "2").out == "Done: use 2 clusters instead of 3.\n"
-    assert [line.split()[:2] for line in crlc("clusters", "last").out.splitlines()[1:]] == [["0", "4"], ["1", "4"]]
+    sizes = {0: 4, 1: 2, 2: 2}
+    sizes[one] += sizes.pop(two)
+    left = [line.split()[:2] for line in crlc("clusters", "last").out.splitlines()[1:]]
+    assert left == [[str(number), str(size)] for number, size in sizes.items()]
     assert "Nothing to change" in crlc("clusters", "last", "level", "2").out
     crlc("clusters", "last", "undo")
     assert len(crlc("clusters", "last").out.splitlines()) == 4
