@@ -110,7 +110,7 @@ def write_archive(run: RunFolder, metadata: dict[str, Any], archive: Path) -> No
 
 
 def _reduce_checkpoint(run: RunFolder) -> bytes:
-    state = load_checkpoint(run.checkpoint_file, torch.device("cpu"), ModelEntries)
+    state = load_checkpoint(run.checkpoint_file, ModelEntries)
     stream = BytesIO()
     torch.save({name: value for name, value in state.items() if name not in _OMITTED_STATE}, stream)
     return stream.getvalue()

@@ -15,4 +15,4 @@ def read_text(name: str) -> str:
 def test_version_is_the_same_in_all_files():
     assert re.findall(r"^version: (.+)$", read_text("CITATION.cff"), re.MULTILINE) == [__version__]
     sections = re.findall(r"^## (.+)$", read_text("CHANGELOG.md"), re.MULTILINE)
-    assert [name for name in sections if name != "Unreleased"][0] == __version__
+    assert next(name for name in sections if name != "Unreleased") == __version__

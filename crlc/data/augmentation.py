@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -248,7 +249,7 @@ def make_colour_matrix(
     Returns:
         Matrices, (B, 3, 3), and offsets, (B, 3), for `recolour`.
     """
-    weights = torch.tensor(GREY_WEIGHTS, device=means.device)
+    weights = _make_constants(means.device).grey_weights
     identity = torch.eye(3, device=means.device)
     to_grey = weights.expand(3, 3)
 
@@ -283,14 +284,29 @@ def blur(images: Tensor, sigma: Tensor, largest: float) -> Tensor:
 
 
 def _make_hue_rotation(hue: Tensor) -> Tensor:
-    to_yiq = torch.tensor(_TO_YIQ, device=hue.device)
+    constants = _make_constants(hue.device)
     turn = -2 * math.pi * hue  # the direction of HSV
     zero, one = torch.zeros_like(turn), torch.ones_like(turn)
     rotation = torch.stack([one, zero, zero, zero, turn.cos(), -turn.sin(), zero, turn.sin(), turn.cos()], dim=1).view(
         -1, 3, 3
     )
+    return constants.from_yiq @ rotation @ constants.to_yiq
+
+
+class _Constants(NamedTuple):
+    """Constant tensors of the colour augmentations."""
+
+    grey_weights: Tensor
+    to_yiq: Tensor
+    from_yiq: Tensor
+
+
+@lru_cache
+def _make_constants(device: torch.device) -> _Constants:
+    """Return the constants on a device. Made for every batch, they would make the CPU wait for a GPU each time."""
+    to_yiq = torch.tensor(_TO_YIQ)
     back: Tensor = torch.linalg.inv(to_yiq)
-    return back @ rotation @ to_yiq
+    return _Constants(torch.tensor(GREY_WEIGHTS).to(device), to_yiq.to(device), back.to(device))
 
 
 # ---- random draws
@@ -313,10 +329,15 @@ class _RandomDraws:
         return (self._draw() < probability).float()
 
     def draw_normal(self, shape: torch.Size) -> Tensor:
-        return torch.randn(self._total, *shape, generator=self._generator)[self._here].to(self._device)
+        return self._move(torch.randn(self._total, *shape, generator=self._generator))
 
     def _draw(self) -> Tensor:
-        return torch.rand(self._total, generator=self._generator)[self._here].to(self._device)
+        return self._move(torch.rand(self._total, generator=self._generator))
+
+    def _move(self, draws: Tensor) -> Tensor:
+        # A blocking copy to a GPU would wait for all work before it, ten times per view. CUDA has copied pageable
+        # memory when the call returns; Apple's GPUs have not.
+        return draws[self._here].to(self._device, non_blocking=self._device.type == "cuda")
 
 
 def _draw_warp(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor | None) -> Tensor | None:

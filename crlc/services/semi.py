@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from crlc.annotations.store import read_excluded_ids
@@ -174,7 +173,7 @@ def plan_semi(
     arrays, metadata = parent.open_result()
     if not metadata["final"]:
         raise UsageError(f"parent={parent.id!r} is not finished.", advice="Resume it first, or choose another run.")
-    state = load_checkpoint(parent.checkpoint_file, torch.device("cpu"), ModelEntries)
+    state = load_checkpoint(parent.checkpoint_file, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
     seed = settings.run.seed if seed is None else seed
     included = ~np.isin(arrays["ids"], [] if excluded is None else excluded)
@@ -244,7 +243,7 @@ def load_initial_state(run: RunFolder) -> OptionalInputs:
         raise DamagedError(f"{run.path / _LABELS_FILE} cannot be read ({error}).", advice="Train again.") from None
     weights = None
     if (run.path / _WEIGHTS_FILE).exists():
-        weights = load_checkpoint(run.path / _WEIGHTS_FILE, torch.device("cpu"), WeightsEntries)["network"]
+        weights = load_checkpoint(run.path / _WEIGHTS_FILE, WeightsEntries)["network"]
     return OptionalInputs(labels=LabelTargets(positions, targets), initial_weights=weights)
 
 

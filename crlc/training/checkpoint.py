@@ -76,12 +76,13 @@ class ModelEntries(WeightsEntries):
     subhead: int
 
 
-def load_checkpoint(file: Path, device: torch.device, schema: type) -> dict[str, Any]:
-    """Read a checkpoint; only tensors and plain values are read from the file.
+def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
+    """Read a checkpoint to the CPU; only tensors and plain values are read from the file.
+
+    Loaded to a GPU, network and optimizer would be there twice until the run has copied them.
 
     Args:
         file: the checkpoint.
-        device: device that the tensors are loaded to.
         schema: dataclass or `TypedDict` with the types of the entries (see `crlc.json_schema`).
 
     Raises:
@@ -89,7 +90,7 @@ def load_checkpoint(file: Path, device: torch.device, schema: type) -> dict[str,
     """
     try:
         _require_checksums(file)
-        content: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+        content: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         explained = explain_system_error(error, file)
         if explained is not None:
@@ -180,14 +181,14 @@ class TrainingState:
         save_checkpoint(file, {_STORED_NAMES.get(name, name): value for name, value in content.items()})
 
     @classmethod
-    def load(cls, file: Path, device: torch.device) -> TrainingState:
+    def load(cls, file: Path) -> TrainingState:
         """Read the state from a checkpoint.
 
         Raises:
             DamagedError: the file is not a checkpoint, or a newer version wrote it.
         """
         names = {field.name: _STORED_NAMES.get(field.name, field.name) for field in fields(cls)}
-        content = load_checkpoint(file, device, WeightsEntries)
+        content = load_checkpoint(file, WeightsEntries)
         found = {name: content[stored] for name, stored in names.items() if stored in content}
         try:
             check_entries(found, cls)

@@ -103,7 +103,7 @@ class TorchEngine:
         """Yield the features of each batch, (B, d), in order."""
         for pixels in batches:
             with torch.inference_mode():
-                yield self._backbone(pixels.to(self._device, non_blocking=True)).float().cpu().numpy()
+                yield self._backbone(pixels.to(self._device)).float().cpu().numpy()
 
 
 class OpenVinoEngine:

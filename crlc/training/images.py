@@ -65,7 +65,8 @@ class TrainingImages:
 
     def load_batch(self, positions: NDArray[np.int64] | Tensor, device: torch.device) -> Tensor:
         """Return some images on a device, as floats from 0 to 1, (B, 3, size, size)."""
-        return to_images(self.read_pixels(positions).to(device, non_blocking=True))
+        # Non-blocking copies to an Apple GPU may read memory that is already released (pytorch/pytorch issue 189690).
+        return to_images(self.read_pixels(positions).to(device, non_blocking=device.type == "cuda"))
 
     def sample_pixels(self, count: int) -> Tensor:
         """Return stored pixels of up to `count` evenly spaced images, uint8, (B, size, size, 3)."""

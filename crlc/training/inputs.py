@@ -109,7 +109,8 @@ class FeatureInputs:
 
     def read(self, positions: Positions) -> Tensor:
         """Return the feature vectors at the given positions, without dropout, on the device."""
-        return torch.from_numpy(self.vectors[np.asarray(positions)]).to(self.device, self.dtype)
+        rows = torch.from_numpy(self.vectors[np.asarray(positions)])
+        return rows.to(self.device, self.dtype, non_blocking=self.device.type == "cuda")
 
     def read_view_rows(self, positions: Positions) -> ViewRows:
         """Return the feature vectors at the given positions."""

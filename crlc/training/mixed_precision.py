@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -14,3 +16,8 @@ class MixedPrecision:
         dtype = torch.bfloat16 if has_bfloat16 else torch.float16
         self.autocast = torch.autocast(device.type, dtype=dtype, enabled=device.type == "cuda")
         self.scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+
+    def load_scaler_state(self, state: dict[str, Any]) -> None:
+        """Continue with the scale of a checkpoint; a run on a device without a scaler has stored none."""
+        if state:  # an enabled scaler refuses an empty state
+            self.scaler.load_state_dict(state)

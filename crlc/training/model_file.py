@@ -71,7 +71,7 @@ def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames 
         raise NotFoundError(
             f"The run {run.id} has no checkpoint yet.", advice="Wait for its first one, or resume the run."
         )
-    state = load_checkpoint(run.checkpoint_file, device, ModelEntries)
+    state = load_checkpoint(run.checkpoint_file, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
     with explain_damaged_checkpoint(run.checkpoint_file):
         network = build_from_checkpoint(state, settings).to(device).eval()

@@ -38,7 +38,7 @@ from crlc.training.stages import plan_stages
 MAX_EVALUATED_IMAGES = 10_000
 """Maximum number of images in an evaluation during training; the final one uses all images."""
 
-_GPU_STOP_CHECK_STEPS = 10
+_GPU_CHECK_STEPS = 10
 _DIVERGENCE_ADVICE = "Train again with a lower learning_rate, or with clip_norm=5. The last good checkpoint is kept."
 _MEMORY_ADVICE = "Train again with a smaller batch_size, image_size or backbone."
 
@@ -101,7 +101,7 @@ class Trainer:
         self.logger = RunLogger(folder, self.length, compute, listener or ProgressListener())
         self._precision = MixedPrecision(compute.device)
         checkpoint = folder.checkpoint_file
-        restored = TrainingState.load(checkpoint, compute.device) if checkpoint.exists() else None
+        restored = TrainingState.load(checkpoint) if checkpoint.exists() else None
         weights = restored.network if restored is not None else optional.initial_weights
         built = build_network(settings, len(images), components=count_components(weights))
         self.network = built.network.to(compute.device, compute.dtype).to(memory_format=torch.channels_last)
@@ -270,10 +270,11 @@ class Trainer:
         return self._stop_requested or (self.world.is_rank_zero and self.folder.is_stop_requested())
 
     def _is_stop_requested(self) -> bool:
-        """Return whether a stop is requested in any process; with several GPUs, check only every tenth step."""
-        if self.device.type != "cpu" and self.world.size > 1 and self.step % _GPU_STOP_CHECK_STEPS:
-            return False
-        return self.world.any_rank(self._is_stop_requested_here())
+        return self._is_check_due() and self.world.any_rank(self._is_stop_requested_here())
+
+    def _is_check_due(self) -> bool:
+        """Return whether the processes compare notes: with several GPUs only every tenth step, because all wait."""
+        return self.device.type == "cpu" or self.world.size == 1 or self.step % _GPU_CHECK_STEPS == 0
 
     def _require_finite(self, loss: Tensor) -> None:
         # On a GPU, reading the loss waits for the step to finish, so it is read only at logged steps.
@@ -306,7 +307,7 @@ class Trainer:
         is_due = time.monotonic() - self._last_checkpoint >= self.settings.run.checkpoint_seconds
         is_stage_end = self.step == self._runner.position.end_step
         # Rank 0 decides: clocks differ between processes.
-        if self.world.any_rank(self.world.is_rank_zero and is_due) or is_stage_end:
+        if is_stage_end or (self._is_check_due() and self.world.any_rank(self.world.is_rank_zero and is_due)):
             self.save_checkpoint()
 
     def _capture_state(self) -> TrainingState:
@@ -336,7 +337,7 @@ class Trainer:
             )
         self._restored = state
         with explain_damaged_checkpoint(self.folder.checkpoint_file):
-            self._precision.scaler.load_state_dict(state.scaler)
+            self._precision.load_scaler_state(state.scaler)
         self.step, self.subhead, self.subhead_by_loss = state.step, state.subhead, state.subhead_by_loss
         self._is_result_selected = state.is_result_selected
         self.logger.latest_metrics, self.logger.seconds = state.latest_metrics, state.seconds

@@ -71,17 +71,17 @@ def test_load_checkpoint_runs_no_code(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     torch.save({"format": 1, "network": Evil()}, tmp_path / "evil.pt")
     with pytest.raises(DamagedError, match="cannot be read"):
-        load_checkpoint(tmp_path / "evil.pt", torch.device("cpu"), WeightsEntries)
+        load_checkpoint(tmp_path / "evil.pt", WeightsEntries)
     assert not (tmp_path / "executed").exists()
 
 
 def test_load_checkpoint_refuses_truncated_and_foreign_files(tmp_path: Path):
     save_checkpoint(tmp_path / "good.pt", {"network": {"bias": torch.ones(3)}})
-    assert load_checkpoint(tmp_path / "good.pt", torch.device("cpu"), WeightsEntries)["network"]["bias"].sum() == 3
+    assert load_checkpoint(tmp_path / "good.pt", WeightsEntries)["network"]["bias"].sum() == 3
     content = (tmp_path / "good.pt").read_bytes()
     (tmp_path / "cut.pt").write_bytes(content[: len(content) // 2])
     torch.save([1, 2], tmp_path / "foreign.pt")
     torch.save({"format": 99}, tmp_path / "newer.pt")
     for name, words in (("cut", "cannot be read"), ("foreign", "not a checkpoint"), ("newer", "not a checkpoint")):
         with pytest.raises(DamagedError, match=rf"{name}\.pt .*{words}"):
-            load_checkpoint(tmp_path / f"{name}.pt", torch.device("cpu"), WeightsEntries)
+            load_checkpoint(tmp_path / f"{name}.pt", WeightsEntries)
