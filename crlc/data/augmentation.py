@@ -249,7 +249,7 @@ def make_colour_matrix(
     Returns:
         Matrices, (B, 3, 3), and offsets, (B, 3), for `recolour`.
     """
-    weights = _make_constants(means.device).grey_weights
+    weights, _, _ = _make_constants(means.device)
     identity = torch.eye(3, device=means.device)
     to_grey = weights.expand(3, 3)
 
@@ -284,29 +284,20 @@ def blur(images: Tensor, sigma: Tensor, largest: float) -> Tensor:
 
 
 def _make_hue_rotation(hue: Tensor) -> Tensor:
-    constants = _make_constants(hue.device)
+    _, to_yiq, from_yiq = _make_constants(hue.device)
     turn = -2 * math.pi * hue  # the direction of HSV
     zero, one = torch.zeros_like(turn), torch.ones_like(turn)
     rotation = torch.stack([one, zero, zero, zero, turn.cos(), -turn.sin(), zero, turn.sin(), turn.cos()], dim=1).view(
         -1, 3, 3
     )
-    return constants.from_yiq @ rotation @ constants.to_yiq
-
-
-class _Constants(NamedTuple):
-    """Constant tensors of the colour augmentations."""
-
-    grey_weights: Tensor
-    to_yiq: Tensor
-    from_yiq: Tensor
+    return from_yiq @ rotation @ to_yiq
 
 
 @lru_cache
-def _make_constants(device: torch.device) -> _Constants:
-    """Return the constants on a device. Made for every batch, they would make the CPU wait for a GPU each time."""
+def _make_constants(device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Return grey weights, YIQ matrix and its inverse. Made for every batch, they would make the CPU wait for a GPU."""
     to_yiq = torch.tensor(_TO_YIQ)
-    back: Tensor = torch.linalg.inv(to_yiq)
-    return _Constants(torch.tensor(GREY_WEIGHTS).to(device), to_yiq.to(device), back.to(device))
+    return torch.tensor(GREY_WEIGHTS).to(device), to_yiq.to(device), torch.linalg.inv(to_yiq).to(device)
 
 
 # ---- random draws
