@@ -1,7 +1,7 @@
 """Augmentation: random views of a whole batch, computed on its device, with separate random draws for each image.
 
 Crop, flip, rotation, shear, zoom and shift are one affine warp; brightness, contrast, saturation, hue and grey are one
-colour matrix. An image is therefore resampled once and recoloured once, regardless of the recipe.
+colour matrix: an image is resampled once and recoloured once.
 """
 
 from __future__ import annotations
@@ -148,8 +148,7 @@ def _make_view(images: Tensor, recipe: AugmentationRecipe, draws: _RandomDraws, 
         view = view.clamp(1e-6, 1) ** draws.draw_uniform(-recipe.gamma, recipe.gamma).exp()[:, None, None, None]
     if recipe.blur:
         largest = max(0.3, 2.0 * size / 224)
-        sigma = draws.draw_uniform(0.1, largest) * draws.draw_event(recipe.blur)
-        view = blur(view, sigma, largest)
+        view = blur(view, draws.draw_uniform(0.1, largest) * draws.draw_event(recipe.blur), largest)
     if recipe.noise:
         view = view + recipe.noise * draws.draw_normal(view.shape[1:])
     return view
@@ -279,17 +278,15 @@ def blur(images: Tensor, sigma: Tensor, largest: float) -> Tensor:
     padded = functional.pad(flat, (radius, radius, 0, 0), mode="reflect" if radius < width else "replicate")
     flat = functional.conv2d(padded, kernel[:, :, None, :], groups=batch * channels)
     padded = functional.pad(flat, (0, 0, radius, radius), mode="reflect" if radius < height else "replicate")
-    flat = functional.conv2d(padded, kernel[:, :, :, None], groups=batch * channels)
-    return flat.view(images.shape)
+    return functional.conv2d(padded, kernel[:, :, :, None], groups=batch * channels).view(images.shape)
 
 
 def _make_hue_rotation(hue: Tensor) -> Tensor:
     _, to_yiq, from_yiq = _make_constants(hue.device)
     turn = -2 * math.pi * hue  # the direction of HSV
     zero, one = torch.zeros_like(turn), torch.ones_like(turn)
-    rotation = torch.stack([one, zero, zero, zero, turn.cos(), -turn.sin(), zero, turn.sin(), turn.cos()], dim=1).view(
-        -1, 3, 3
-    )
+    cosine, sine = turn.cos(), turn.sin()
+    rotation = torch.stack([one, zero, zero, zero, cosine, -sine, zero, sine, cosine], dim=1).view(-1, 3, 3)
     return from_yiq @ rotation @ to_yiq
 
 
@@ -334,7 +331,6 @@ class _RandomDraws:
 def _draw_warp(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor | None) -> Tensor | None:
     crops = recipe.crop != (1.0, 1.0) or recipe.flip > 0
     turns = recipe.rotation or recipe.shear or recipe.zoom or recipe.shift
-    maps = None
     if aspects is None:
         maps = _draw_crop(recipe, draws) if crops else None
     else:
@@ -362,8 +358,7 @@ def _compose(first: Tensor, second: Tensor) -> Tensor:
 def _draw_crop(recipe: AugmentationRecipe, draws: _RandomDraws) -> Tensor:
     area = draws.draw_uniform(*recipe.crop)
     ratio = draws.draw_uniform(-math.log(recipe.crop_ratio), math.log(recipe.crop_ratio)).exp()
-    width = (area * ratio).sqrt().clamp_max(1)
-    height = (area / ratio).sqrt().clamp_max(1)
+    width, height = (area * ratio).sqrt().clamp_max(1), (area / ratio).sqrt().clamp_max(1)
     left, top = draws.draw_uniform(0, 1) * (1 - width), draws.draw_uniform(0, 1) * (1 - height)
     return make_crop_maps(left, top, width, height, draws.draw_event(recipe.flip))
 
