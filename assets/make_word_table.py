@@ -43,7 +43,7 @@ _FURTHER_WORDS = """
     |baked goods|dessert|mixed drink|alcoholic drink|citrus|edible fruit|vegetable|squash|personal computer
     |portable computer|flowering plant|lemur|stork|greyhound|corgi|boa|viper|sled|locomotive|headdress|clothing
     |furniture|swine|equine|feline|canine|primate|ungulate|snack food|sandwich|timepiece|weapon|place of worship
-    |aquatic bird|wading bird|shorebird|hunting dog|working dog|sea turtle|small boat|measuring instrument|tableware
+    |aquatic bird|wading bird|shorebird|sea turtle|small boat|measuring instrument|tableware
 """
 """Everyday hypernyms that the counted texts of WordNet do not contain."""
 

@@ -140,7 +140,11 @@ def _show_gallery(view: ClusterView, visible: Mask, order: str, colours: Colouri
         rows = selected[visible[selected]]
     if choice is None or not choice.is_ordered:
         rows = view.sort_rows(rows, order)
-    show_paged_gallery(view, rows, name="explore", columns=None, picking=True, colour=colours.get_colour)
+    found = None if choice is None else choice.found
+    caption = None if found is None else lambda row: found.format_caption(int(view.ids[row]))
+    show_paged_gallery(
+        view, rows, name="explore", columns=None, picking=True, caption=caption, colour=colours.get_colour
+    )
     return view.ids[rows]
 
 

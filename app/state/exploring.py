@@ -13,6 +13,7 @@ import streamlit as st
 from app.state.location import get_page_hash
 from app.view_models.image_filters import ImageFilters
 from app.view_models.image_search import PlacedImage
+from app.view_models.words import FoundImages
 from crlc.arrays import ImageIds
 
 _KEY = "exploring"
@@ -29,6 +30,9 @@ class SelectedImages:
 
     placed: PlacedImage | None = None
     """The file that the images are similar to; `None` for other lists."""
+
+    found: FoundImages | None = None
+    """The text search that found the images; `None` for other lists."""
 
 
 @dataclass
@@ -121,7 +125,13 @@ def _get_state_behind_dialog() -> ExploreState:
 
 
 def select_images(
-    ids: ImageIds, title: str, *, is_ordered: bool = False, are_picked: bool = False, placed: PlacedImage | None = None
+    ids: ImageIds,
+    title: str,
+    *,
+    is_ordered: bool = False,
+    are_picked: bool = False,
+    placed: PlacedImage | None = None,
+    found: FoundImages | None = None,
 ) -> None:
     """List images in the gallery; an empty array lists all images again.
 
@@ -131,9 +141,10 @@ def select_images(
         is_ordered: True to show the images in the order of the ids.
         are_picked: True to select the images for the next action, too.
         placed: the file that the images are similar to.
+        found: the text search that found the images.
     """
     state = _get_state_behind_dialog()
-    state.selection = SelectedImages(ids, title, is_ordered, placed) if len(ids) else None
+    state.selection = SelectedImages(ids, title, is_ordered, placed, found) if len(ids) else None
     state.gallery_pages.clear()
     state.picked_ids = ids.tolist() if are_picked else []
 

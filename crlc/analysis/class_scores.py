@@ -71,12 +71,19 @@ def sum_probabilities(scores: ClassScores, is_included: BoolArray) -> NDArray[np
     return total
 
 
+def sum_classes(scores: ClassScores, classes: int) -> DoubleArray:
+    """Return the summed probabilities of each class, (classes,)."""
+    sums = np.bincount(scores["number"].ravel(), scores["probability"].ravel(), minlength=classes)
+    return sums.astype(np.float64)
+
+
 def sum_by_cluster(scores: ClassScores, clusters: LabelArray, classes: int) -> DoubleArray:
     """Return the summed probabilities of each class in each cluster, (C, classes); rows of cluster -1 are left out."""
     is_in_cluster = clusters >= 0
     count = int(clusters.max(initial=-1)) + 1
-    cells = clusters[is_in_cluster, None].astype(np.int64) * classes + scores["number"][is_in_cluster]
-    sums = np.bincount(cells.ravel(), scores["probability"][is_in_cluster].ravel(), minlength=count * classes)
+    found = scores[is_in_cluster]
+    cells = clusters[is_in_cluster, None].astype(np.int64) * classes + found["number"]
+    sums = np.bincount(cells.ravel(), found["probability"].ravel(), minlength=count * classes)
     return sums.astype(np.float64).reshape(count, classes)
 
 

@@ -193,11 +193,11 @@ def _print_clusters(run: RunFolder, dataset: ImageDataset, annotations: Annotati
 
 def _suggest_words(dataset: ImageDataset, edited: EditedClustering) -> dict[int, list[SuggestedName]]:
     """Return suggested names by cluster; empty if no classes were computed for the images."""
-    from crlc.services.words import compute_missing_class_scores, read_class_scores, suggest_cluster_names
+    from crlc.services.words import ImageWords, compute_missing_class_scores, read_class_scores
 
     compute_missing_class_scores(dataset)
     scores = read_class_scores(dataset, edited.ids)
-    return {} if scores is None else suggest_cluster_names(scores, edited.clusters)
+    return {} if scores is None else ImageWords(scores, edited.clusters).by_cluster
 
 
 def _format_words(words: list[SuggestedName]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -18,9 +19,11 @@ from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
 from crlc.arrays import FloatArray, ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
+from crlc.data.feature_shards import ClassScores
 from crlc.errors import NotFoundError, UsageError
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.exploration import read_exploration
+from crlc.services.words import read_class_scores
 from crlc.workspace.workspace import Workspace
 
 MAX_SUGGESTIONS = 8
@@ -107,6 +110,11 @@ class SearchScope:
             annotations = store.refresh()
         kept = ~annotations.is_excluded(exploration.ids)
         return cls(dataset, exploration.ids[kept], exploration.clusters[kept], {}, annotations)
+
+    @cached_property
+    def class_scores(self) -> ClassScores | None:
+        """The most probable classes of each image, (N, K); `None` if they are not computed."""
+        return read_class_scores(self.dataset, self.ids)
 
     def select(self, is_found: NDArray[np.bool_], reason: str) -> Match:
         """Return a match of the images of a mask, all with score 1."""

@@ -8,14 +8,12 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.analysis.class_scores import sum_probabilities
+from crlc.analysis.class_scores import sum_classes, sum_probabilities
 from crlc.arrays import ImageIds
-from crlc.data.feature_shards import ClassScores
 from crlc.data.image_lookup import iterate_readable_paths
-from crlc.data.imagenet_words import load_word_table
+from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
 from crlc.paths import from_printable
 from crlc.services.search import Match, Matcher, SearchScope, SearchSuggestion
-from crlc.services.words import read_class_scores
 
 MIN_PROBABILITY = 0.2
 """Images that show a word with a lower probability are not found."""
@@ -105,27 +103,20 @@ class WordMatcher:
         self._count_images = lru_cache(maxsize=512)(self._count_uncached_images)
 
     @cached_property
-    def _scores(self) -> ClassScores | None:
-        return read_class_scores(self._scope.dataset, self._scope.ids)
-
-    @cached_property
     def _mean_probabilities(self) -> NDArray[np.float64]:
         """Mean probability of each word in all images, (W,)."""
-        assert self._scores is not None
-        membership = load_word_table().membership
-        classes = np.bincount(
-            self._scores["number"].ravel(), self._scores["probability"].ravel(), minlength=membership.shape[1]
-        )
-        means: NDArray[np.float64] = membership @ classes / max(1, len(self._scores))
+        assert self._scope.class_scores is not None
+        classes = sum_classes(self._scope.class_scores, CLASS_COUNT)
+        means: NDArray[np.float64] = load_word_table().membership @ classes / max(1, len(self._scope.ids))
         return means
 
     def find(self, text: str) -> list[Match]:
         """Return the images that show a word, by descending probability; all meanings of the word count."""
         table = load_word_table()
         indices = table.find(text)
-        if self._scores is None or not len(indices):
+        if self._scope.class_scores is None or not len(indices):
             return []
-        probabilities = sum_probabilities(self._scores, table.select_classes(indices))
+        probabilities = sum_probabilities(self._scope.class_scores, table.select_classes(indices))
         rows = np.flatnonzero(probabilities >= self._min_probability)
         rows = rows[np.argsort(-probabilities[rows], kind="stable")]
         names = ", ".join(table.words[index].name for index in indices.tolist())
@@ -133,7 +124,7 @@ class WordMatcher:
 
     def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
         """Return the words that start with the text and are in at least one image, the most frequent first."""
-        if self._scores is None:
+        if self._scope.class_scores is None:
             return []
         table = load_word_table()
         exact, started = table.find(text), table.complete(text)
@@ -146,8 +137,8 @@ class WordMatcher:
         return [one for one in found if one.images][:limit]
 
     def _count_uncached_images(self, index: int) -> int:
-        assert self._scores is not None
-        probabilities = sum_probabilities(self._scores, load_word_table().select_classes(np.array([index])))
+        assert self._scope.class_scores is not None
+        probabilities = sum_probabilities(self._scope.class_scores, load_word_table().select_classes(np.array([index])))
         return int((probabilities >= self._min_probability).sum())
 
 

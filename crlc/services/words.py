@@ -5,12 +5,13 @@ Class probabilities are computed and stored with the features. Reading them need
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from crlc.analysis.class_scores import find_cluster_words, sum_by_cluster
-from crlc.arrays import ImageIds, LabelArray
+from crlc.analysis.class_scores import find_cluster_words, sum_by_cluster, sum_classes
+from crlc.arrays import DoubleArray, ImageIds, IntArray, LabelArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import ClassScores, FeatureCache, build_feature_keys
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
@@ -83,22 +84,54 @@ def _find_incomplete_caches(dataset: ImageDataset) -> list[FeatureCache]:
     return [cache for cache in caches if any(True for _ in cache.iterate_shards_without_classes())]
 
 
-def suggest_cluster_names(
-    scores: ClassScores, clusters: LabelArray, count: int = WORDS_PER_CLUSTER
-) -> dict[int, list[SuggestedName]]:
-    """Return the words with the most lift in each cluster, the best first; the names are unique in a cluster.
+class ImageWords:
+    """Words for the images of a view and its clusters."""
 
-    Args:
-        scores: the most probable classes of each image, (N, K).
-        clusters: cluster of each image, (N,).
-        count: maximum number of words per cluster.
-    """
-    table = load_word_table()
-    indices = np.flatnonzero([word.is_everyday for word in table.words])
-    sizes = np.bincount(clusters[clusters >= 0])
-    found = find_cluster_words(sum_by_cluster(scores, clusters, CLASS_COUNT), sizes, table.membership[indices], count)
-    return {
-        cluster: [SuggestedName(table.words[indices[word.word]].short_name, word.coverage, word.lift) for word in words]
-        for cluster, words in enumerate(found)
-        if sizes[cluster]
-    }
+    def __init__(self, scores: ClassScores, clusters: LabelArray) -> None:
+        """Store the most probable classes of the images, (N, K), and their clusters, (N,)."""
+        self._scores, self._clusters = scores, clusters
+        table = load_word_table()
+        everyday = [index for index, word in enumerate(table.words) if word.is_everyday]
+        self._words = [table.words[index] for index in everyday]
+        self._membership = table.membership[everyday]
+
+    @cached_property
+    def by_cluster(self) -> dict[int, list[SuggestedName]]:
+        """The words with the most lift in each cluster with images, the best first."""
+        sums = sum_by_cluster(self._scores, self._clusters, CLASS_COUNT)
+        sizes = np.bincount(self._clusters[self._clusters >= 0])
+        return {number: names for number, names in enumerate(self._suggest(sums, sizes)) if sizes[number]}
+
+    def suggest_for(self, rows: IntArray) -> list[SuggestedName]:
+        """Return the words with the most lift in some images, the best first.
+
+        Args:
+            rows: indices of the images.
+        """
+        if not len(rows):
+            return []
+        sums = sum_classes(self._scores[rows], CLASS_COUNT)
+        others = np.maximum(self._totals - sums, 0)
+        return self._suggest(np.stack([sums, others]), np.array([len(rows), len(self._scores) - len(rows)]))[0]
+
+    def list_best_classes(self, row: int, count: int) -> list[tuple[str, float]]:
+        """Return the most probable classes of an image with their probabilities; empty if they are not known."""
+        best = self._scores[row][:count]
+        names = load_word_table().words
+        return [
+            (names[number].name, probability)
+            for number, probability in zip(best["number"].tolist(), best["probability"].tolist(), strict=True)
+            if probability > 0
+        ]
+
+    @cached_property
+    def _totals(self) -> DoubleArray:
+        """Summed probabilities of each class in all images, (1000,)."""
+        return sum_classes(self._scores, CLASS_COUNT)
+
+    def _suggest(self, sums: DoubleArray, sizes: IntArray) -> list[list[SuggestedName]]:
+        found = find_cluster_words(sums, sizes, self._membership, WORDS_PER_CLUSTER)
+        return [
+            [SuggestedName(self._words[one.word].short_name, one.coverage, one.lift) for one in words]
+            for words in found
+        ]

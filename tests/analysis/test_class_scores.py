@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crlc.analysis.class_scores import find_cluster_words, rank_classes, sum_by_cluster, sum_probabilities
+from crlc.analysis.class_scores import find_cluster_words, rank_classes, sum_by_cluster, sum_classes, sum_probabilities
 from crlc.data.feature_shards import RANKED_CLASSES
 from tests.fixtures.class_scores import make_class_scores
 
@@ -46,6 +46,7 @@ def test_sum_by_cluster_leaves_images_without_cluster_out():
     assert sums[1, 207] == 0.5  # golden retriever
     assert sums[1].sum() == pytest.approx(0.875 + 0.75)
     assert sums[0].sum() == pytest.approx(0.5625)
+    np.testing.assert_allclose(sum_classes(make_class_scores()[[0, 1, 3]], 1000), sums.sum(axis=0))
 
 
 def test_cluster_words_prefer_the_general_word_that_describes_more_of_the_cluster():

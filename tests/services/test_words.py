@@ -10,10 +10,10 @@ import torch
 from crlc.data.feature_shards import FeatureCache
 from crlc.services.features import compute_default_features
 from crlc.services.words import (
+    ImageWords,
     compute_missing_class_scores,
     has_missing_class_scores,
     read_class_scores,
-    suggest_cluster_names,
 )
 from crlc.workspace import Workspace
 from tests.fixtures.class_scores import make_class_scores, write_class_scores
@@ -77,10 +77,15 @@ def test_suggested_names_are_everyday_words_with_lift():
             {"alp": 0.5, "volcano": 0.25, "dalmatian": 0.125},
         ]
     )
-    names = suggest_cluster_names(scores, np.array([0, 0, 2, 2]))
+    words = ImageWords(scores, np.array([0, 0, 2, 2]))
+    names = words.by_cluster
     assert list(names) == [0, 2]  # cluster 1 is empty
     assert names[0][0].name == "dog"
     assert names[0][0].coverage == 0.75
     assert names[0][0].lift == 0.75 / 0.40625
     assert names[2][0].name in ("alp", "mountain")
     assert all(len(found) <= 3 for found in names.values())
+    assert words.suggest_for(np.array([0, 1])) == names[0]  # a selection of the whole cluster
+    assert words.suggest_for(np.array([1]))[0].name == "dalmatian"
+    assert words.suggest_for(np.empty(0, np.int64)) == []
+    assert words.list_best_classes(2, 5) == [("alp", 0.75), ("volcano", 0.125)]

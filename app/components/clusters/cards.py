@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from app.components.clusters.cluster_cards import CardEditing, ClusterCard, show_cluster_cards
+from app.components.clusters.cluster_cards import CardEditing, CardWord, ClusterCard, show_cluster_cards
 from app.components.clusters.editing import rename_cluster
 from app.components.common.metadata_line import Fact
 from app.components.gallery.tiles import build_tile_images_url, build_tiles
@@ -17,6 +17,7 @@ from app.state.clusters import get_clusters_state, show_parts
 from app.state.exploring import close_image, get_explore_state, open_cluster, open_image, set_page
 from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
 from app.view_models.numbered_edits import parse_card_edit
+from app.view_models.words import describe_suggested_name, get_words
 from crlc.formatting import format_count
 
 _CARDS_PER_PAGE = 15
@@ -93,7 +94,16 @@ def _build_card(view: ClusterView, number: int) -> ClusterCard:
         closest=f"closest: {view.format_cluster(closest)}" if closest is not None and closest >= 0 else "",
         help="\n".join(f"{fact.text}: {fact.help}" for fact in facts[1:]),
         images=build_tiles(view, view.sort_rows(rows, MOST_TYPICAL)[:_TYPICAL_IMAGES]),
+        words=_build_words(view, number),
     )
+
+
+def _build_words(view: ClusterView, number: int) -> list[CardWord]:
+    words = get_words(view)
+    return [
+        CardWord(one.name, one.lift, describe_suggested_name(one))
+        for one in (words.by_cluster.get(number, []) if words is not None else [])
+    ]
 
 
 def list_cluster_facts(view: ClusterView, number: int) -> list[Fact]:

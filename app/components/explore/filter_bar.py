@@ -10,6 +10,7 @@ import streamlit as st
 
 from app.components.explore.filter_chips import show_filter_chips
 from app.components.explore.image_search import show_image_search
+from app.components.explore.text_search import show_text_search
 from app.state.exploring import SelectedImages, get_explore_state, select_images, set_filters
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView
@@ -40,9 +41,11 @@ def show_filter_bar(view: ClusterView, listed: int) -> None:
         view: the view whose images are filtered.
         listed: number of images that the gallery lists.
     """
-    form, image, chips, count = st.columns([1.2, 0.4, 5.6, 1.9], vertical_alignment="center", gap="small")
+    form, text, image, chips, count = st.columns([1.2, 2.4, 0.4, 3.2, 1.9], vertical_alignment="center", gap="small")
     with form.popover("Filters", icon=":material/filter_alt:", width="stretch", key="explore-filters"):
         _show_form(view, get_explore_state().filters)
+    with text:
+        show_text_search(view)
     with image:
         show_image_search(view)
     with chips:

@@ -33,8 +33,10 @@ from app.urls import build_image_url
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.colouring import compute_colouring
 from app.view_models.view_cache import open_annotations, open_view
+from app.view_models.words import get_words
 from crlc.annotations.store import HistoryEntry
 from crlc.data.image_lookup import read_records
+from crlc.data.imagenet_words import WORDS_ORIGIN
 from crlc.data.manifest import ImageRecord
 from crlc.data.originals import find_original
 from crlc.errors import CrlcError, NotFoundError
@@ -42,6 +44,7 @@ from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 _NEIGHBOURS = 12
+_LISTED_CLASSES = 5
 _SIMILAR_IMAGES = 60
 _LARGE_PIXELS = 1400
 _STYLE = Path(__file__).with_name("image_dialog.css")
@@ -314,6 +317,12 @@ def _list_facts(view: ClusterView, row: int, size: tuple[int | None, int | None]
     if view.classes is not None and view.classes[1][row] >= 0:
         name = to_printable(view.classes[0][int(view.classes[1][row])])
         facts.append(Fact(f"class {name}", "Ground-truth class from the data; never used to train."))
+    words = get_words(view)
+    recognised = [] if words is None else words.list_best_classes(row, _LISTED_CLASSES)
+    if recognised:
+        name, probability = recognised[0]
+        listed = ", ".join(f"{one} {value:.0%}" for one, value in recognised)
+        facts.append(Fact(f"{name} {probability:.0%}", f"Most probable {WORDS_ORIGIN}: {listed}."))
     if all(size):
         facts.append(Fact(f"{size[0]} × {size[1]} px", "Width and height of the original."))  # noqa: RUF001
     return facts

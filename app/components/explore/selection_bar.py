@@ -12,14 +12,16 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.clusters.editing import move_images
+from app.components.clusters.editing import move_images, rename_cluster
 from app.components.clusters.undo_toast import show_undo_toast
 from app.components.common.safe_text import show_caption
+from app.components.common.word_buttons import show_word_buttons
 from app.components.labelling.bulk_label import exclude_images, include_images, show_label_popover
 from app.state.exploring import clear_selection, pick_images
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.selection_table import build_selection_table
+from app.view_models.words import get_words
 from crlc.formatting import format_count
 
 _TARGET = "explore-target"
@@ -74,6 +76,7 @@ def _show_select_all(listed: NDArray[np.int64], label: str) -> None:
 def _show_actions(view: ClusterView, picked: NDArray[np.int64]) -> None:
     show_label_popover(view, picked, "selected", key="explore-label", is_short=True)
     if isinstance(view, RunView):
+        _show_name_popover(view, picked)
         _show_move_popover(view, picked)
     st.button(
         "Exclude",
@@ -104,6 +107,32 @@ def _show_include(view: ClusterView, picked: NDArray[np.int64]) -> None:
         args=(view, picked),
         help="Includes the selected images in training and exports again.",
     )
+
+
+def _show_name_popover(view: RunView, ids: NDArray[np.int64]) -> None:
+    """Show a popover that names the cluster of the selected images, if all of them are in one cluster."""
+    clusters = np.unique(view.clusters[view.find_rows(ids)])
+    number = int(clusters[0]) if len(clusters) == 1 else None
+    with st.popover(
+        "Name",
+        key="name-cluster",
+        icon=":material/edit:",
+        disabled=number is None,
+        help="Names the cluster of the selected images. Select images of one cluster, for example in the legend.",
+    ):
+        if number is None:
+            return
+        key = f"explore-name-{view.name}-{number}"
+        set_widget_value(key, view.cluster_names.get(number, ""))
+        st.text_input(
+            f"Name of cluster {number}",
+            key=key,
+            placeholder="Name this cluster",
+            on_change=lambda: rename_cluster(view, number, get_widget_value(key)),
+        )
+        words = get_words(view)
+        suggested = [] if words is None else words.by_cluster.get(number, [])
+        show_word_buttons(suggested, key="name-word", choose=lambda name: rename_cluster(view, number, name))
 
 
 def _show_move_popover(view: RunView, ids: NDArray[np.int64]) -> None:

@@ -9,12 +9,14 @@ import streamlit as st
 
 from app.components.clusters.editing import apply_edit
 from app.components.common.safe_text import show_caption
+from app.components.common.word_buttons import show_word_buttons
 from app.navigation import go_to
 from app.state.exploring import clear_picks, select_images
 from app.state.labelling import ALL_AT_ONCE, ONE_BY_ONE, get_label_state, set_label_page_inputs
 from app.view_models.cluster_view import ClusterView
 from app.view_models.label_queue import SELECTION, merge_names
 from app.view_models.view_cache import open_annotations
+from app.view_models.words import suggest_names_for
 from crlc.arrays import ImageIds
 from crlc.formatting import format_count
 
@@ -91,6 +93,9 @@ def show_label_popover(
     label = "Label" if is_short else f"Label {format_count(len(given), 'image')}"
     with st.popover(label, icon=":material/label:", disabled=not len(given), key=f"{key}-popover"):
         show_bulk_label(view, given, key=key, is_narrow=True, can_exclude=not is_short)
+        show_word_buttons(
+            suggest_names_for(view, given), key=f"{key}-word", choose=lambda name: label_images(view, given, name)
+        )
         show_caption("Or:")
         if st.button("Label one by one", key=f"{key}-one", icon=":material/keyboard:", type="tertiary"):
             select_images(given, title)

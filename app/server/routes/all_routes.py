@@ -9,6 +9,7 @@ from app.server.routes.galleries import GALLERY_ROUTES
 from app.server.routes.images import serve_image
 from app.server.routes.lists import LIST_ROUTES
 from app.server.routes.maps import MAP_ROUTES
+from app.server.routes.search import SEARCH_ROUTES
 from app.server.routes.uploads import UPLOAD_ROUTES
 
 ROUTES = [
@@ -16,6 +17,7 @@ ROUTES = [
     *EXPORT_ROUTES,
     *GALLERY_ROUTES,
     *LIST_ROUTES,
+    *SEARCH_ROUTES,
     *UPLOAD_ROUTES,
     Route("/images/{dataset}/{image_id}", serve_image),
 ]

@@ -13,8 +13,19 @@ import streamlit as st
 from app.components.common.component_events import build_callbacks
 from app.components.common.numbered_edits import EDITS_SCRIPT
 from app.components.gallery.image_grid import LOADER_SCRIPT, Tile
+from crlc.data.imagenet_words import WORDS_ORIGIN
 
 _HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class CardWord:
+    """A word that describes a cluster, as a suggestion for its name."""
+
+    name: str
+    lift: float
+    help: str
+    """Tooltip."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,8 @@ class ClusterCard:
     """Tooltip of confidence and closest cluster."""
 
     images: Sequence[Tile]
+    words: Sequence[CardWord] = ()
+    """Suggested names, the best first."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,7 @@ def show_cluster_cards(
         "cards": [asdict(card) for card in cards],
         "images": images_url,
         "editing": editing is not None,
+        "words": WORDS_ORIGIN,
     }
     if editing is not None:
         data |= {"window": editing.window, "answered": editing.answered, "selected": list(editing.selected)}

@@ -24,7 +24,8 @@ class Card {
     this.images.addEventListener("keydown", (event) => this.moveFocus(event));
     const header = element("header");
     header.append(this.first, this.second);
-    this.root.append(header, this.images);
+    this.words = element("div", "words");
+    this.root.append(header, this.images, this.words);
     if (deck.data.editing) this.addControls();
     else this.first.append(this.dot, (this.title = element("span", "title")), this.size);
   }
@@ -67,12 +68,34 @@ class Card {
       this.closest.textContent = card.closest;
       this.second.title = card.help;
     }
+    this.showWords(card);
     if (this.deck.data.editing) {
       this.select.setAttribute("aria-label", `Select ${card.title}`);
       this.openButton.setAttribute("aria-label", `Open ${card.title}`);
       const isEdited = this.deck.edits.find((one) => one.cluster === this.number);
       if (this.name !== this.name.getRootNode().activeElement && !isEdited) this.name.value = card.name;
     }
+  }
+
+  /** Show suggested names; a click uses one as the name. */
+  showWords(card) {
+    const isEditing = this.deck.data.editing;
+    const chips = card.words.map((word) => {
+      const chip = element(isEditing ? "button" : "span", "word", word.name);
+      chip.append(element("span", "score", `×${word.lift.toFixed(1)}`));
+      chip.title = isEditing ? `Use “${word.name}” as the name. ${word.help}` : word.help;
+      if (!isEditing) return chip;
+      chip.type = "button";
+      chip.setAttribute("aria-pressed", word.name === card.name);
+      chip.setAttribute("aria-label", `Name cluster ${this.number} ${word.name}`);
+      chip.onclick = () => this.deck.useWord(this.number, word.name);
+      return chip;
+    });
+    this.words.hidden = !chips.length;
+    const text = JSON.stringify([card.words, card.name, isEditing]);
+    if (this.words.dataset.text === text) return; // the focus stays on a chip
+    this.words.dataset.text = text;
+    this.words.replaceChildren(...chips);
   }
 
   showImages(items) {
@@ -128,6 +151,7 @@ class Deck {
     this.selected = new Set();
     this.loader = new ImageLoader();
     this.root = element("div", "cards");
+    this.origin = element("div", "origin");
     this.observer = new ResizeObserver(() => this.setColumns());
     this.observer.observe(this.root);
   }
@@ -165,6 +189,8 @@ class Deck {
     for (const card of data.cards) this.cards.get(card.number).update(this.applyPendingName(card));
     this.markSelected();
     this.setColumns();
+    this.origin.textContent = `Suggested names: ${data.words}, with their lift over all images.`;
+    this.origin.hidden = !data.cards.some((card) => card.words.length);
   }
 
   /** Show a name that Python has not confirmed yet. */
@@ -190,6 +216,11 @@ class Deck {
     this.cards.get(cluster).update(this.applyPendingName(this.getCard(cluster)));
   }
 
+  useWord(cluster, word) {
+    this.cards.get(cluster).name.value = word;
+    this.rename(cluster, word);
+  }
+
   selectCluster(cluster, isSelected) {
     if (isSelected) this.selected.add(cluster);
     else this.selected.delete(cluster);
@@ -209,7 +240,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
   const deck = (parentElement.deck ||= new Deck());
   deck.send = setTriggerValue;
   deck.edits.setState = setStateValue;
-  if (!deck.root.isConnected) parentElement.append(deck.root);
+  if (!deck.root.isConnected) parentElement.append(deck.root, deck.origin);
   deck.update(data);
   return () =>
     setTimeout(() => {

@@ -1,0 +1,34 @@
+"""Search box of the Explore page: its result is listed in the gallery and selected, like the images of a lasso."""
+
+from __future__ import annotations
+
+from app.components.explore.search_box import show_search_box
+from app.server.routes.search import build_suggestions_url
+from app.state.exploring import clear_selection, get_explore_state, select_images
+from app.view_models.cluster_view import ClusterView
+from app.view_models.words import FoundImages, get_text_search
+from crlc.errors import UsageError
+from crlc.paths import to_printable
+
+_MAX_TITLE_CHARACTERS = 40
+
+
+def show_text_search(view: ClusterView) -> None:
+    """Show the search box."""
+
+    def search(text: str, kind: str | None) -> None:
+        try:
+            result = get_text_search(view).search(text, kind)
+        except UsageError:  # an empty text
+            clear_selection()
+            return
+        shown = to_printable(text)
+        if len(shown) > _MAX_TITLE_CHARACTERS:
+            shown = f"{shown[:_MAX_TITLE_CHARACTERS]}…"
+        title = f"found for {kind} {shown}" if kind else f"found for {shown}"
+        found = FoundImages.from_result(text, result)
+        select_images(result.ids, title, is_ordered=True, are_picked=True, found=found)
+
+    listing = get_explore_state().selection
+    query = "" if listing is None or listing.found is None else listing.found.text
+    show_search_box(build_suggestions_url(view), query=query, searched=search)
