@@ -13,7 +13,15 @@ from tests.conftest import ROOT
 # Layers, the lowest first. A module may import from its own package and from lower layers: the lines above its own.
 # Packages of the same layer do not import each other, so no import cycle between packages is possible.
 LAYERS = (
-    ("crlc.arrays", "crlc.errors", "crlc.installation", "crlc.json_schema", "crlc.paths", "crlc.progress"),
+    (
+        "crlc.arrays",
+        "crlc.errors",
+        "crlc.installation",
+        "crlc.json_schema",
+        "crlc.paths",
+        "crlc.progress",
+        "crlc.backbone_catalogue",
+    ),
     ("crlc.files", "crlc.validation", "crlc.formatting", "crlc.subprocesses"),
     ("crlc.data",),
     ("crlc.losses", "crlc.model"),

@@ -15,6 +15,7 @@ from app.components.common.current_view import show_no_datasets
 from app.components.common.heading import show_heading
 from app.components.common.safe_text import show_caption, show_error, show_text
 from app.components.datasets.originals import show_missing_originals
+from app.components.training.backbones import get_backbone_title, show_backbone_download, show_backbone_list
 from app.components.training.estimate import (
     MAX_IMAGES_TO_MEASURE,
     PRESETS,
@@ -56,10 +57,13 @@ _METHOD_HELP = (
 )
 _SHOWN_SETTINGS = (
     ("epochs", "batch_size", "learning_rate", "seed"),
-    ("critic", "implementation", "augment", "backbone"),
+    ("critic", "implementation", "augment", "schedule"),
     ("entropy_weight", "feature_weight", "smoothing", "temperature"),
-    ("subheads", "neighbours", "image_size", "schedule"),
+    ("subheads", "neighbours", "image_size"),
 )
+_BACKBONE = "backbone"
+"""Its names are long: the widget has a row of its own."""
+
 _SETTING_COLUMNS = 2
 _ADVANCED_WIDGETS = {
     **list_default_values(),
@@ -138,9 +142,10 @@ def _show_form(
         forms = show_sweep(form)
     _show_deviations(form)
     problem = validate_changes(form.changes, base)
+    is_ready = show_backbone_download(form.changes.get(_BACKBONE))
     if problem:
         show_error(problem)
-    else:
+    elif is_ready:
         command = build_estimate_command(workspace, dataset, form)
         if summary.readable <= MAX_IMAGES_TO_MEASURE or _show_measure_toggle():
             show_estimate(command, form.preset, images=summary.readable, may_measure=not is_busy)
@@ -154,7 +159,7 @@ def _show_form(
         type="secondary" if has_finished_run(workspace, get_selection().run) else "primary",
         key="start-training",
         width="stretch",
-        disabled=bool(problem) or not forms,
+        disabled=bool(problem) or not forms or not is_ready,
         help="Trains in the background. Training continues when you close the page.",
     )
     if is_started:
@@ -178,7 +183,7 @@ def _show_deviations(form: TrainForm) -> None:
 
 
 def _list_shown_settings() -> list[str]:
-    return [name for row in _SHOWN_SETTINGS for name in row]
+    return [_BACKBONE, *(name for row in _SHOWN_SETTINGS for name in row)]
 
 
 def _build_widget_key(setting: str) -> str:
@@ -224,9 +229,13 @@ def _show_advanced_settings(
     estimate = get_command_runner().get_result(build_estimate_command(workspace, dataset, form))
     base = read_planned_settings(estimate, form.preset)
     changes: dict[str, Any] = {}
+    backbone = _show_setting(list_setting_fields()[_BACKBONE], base)
+    if backbone is not None:
+        changes[_BACKBONE] = backbone
+    show_backbone_list()
     for row in _SHOWN_SETTINGS:
         columns = st.columns(_SETTING_COLUMNS) + st.columns(_SETTING_COLUMNS)
-        for column, name in zip(columns, row, strict=True):
+        for column, name in zip(columns, row, strict=False):
             with column:
                 value = _show_setting(list_setting_fields()[name], base)
             if value is not None:
@@ -255,7 +264,8 @@ def _show_setting(setting: SettingField, base: TrainSettings | None) -> Any:
     if setting.choices:
         return st.selectbox(
             label, setting.choices, index=None, placeholder=placeholder, key=key, help=setting.help,
-            accept_new_options=setting.name == "backbone", persist_state=training.PERSISTENCE,
+            accept_new_options=setting.name == _BACKBONE, persist_state=training.PERSISTENCE,
+            format_func=get_backbone_title if setting.name == _BACKBONE else str,
         )  # fmt: skip
     return st.number_input(
         label, value=None, step=1 if setting.kind is int else None, format=None if setting.kind is int else "%g",

@@ -19,6 +19,7 @@ from crlc.cli import (
     analysis,
     app,
     assign,
+    backbones,
     cluster_count,
     clusters,
     datasets,
@@ -71,6 +72,11 @@ COMMANDS: dict[str, Command] = {
     ),
     "count": Command(
         "Suggest a number of clusters for a dataset.", cluster_count.add_count_arguments, cluster_count.run_count
+    ),
+    "backbones": Command(
+        "List pretrained backbones with size and purpose, or download one.",
+        backbones.add_backbones_arguments,
+        backbones.run_backbones,
     ),
     "train": Command("Train a clustering of a dataset.", train.add_train_arguments, train.run_train),
     "resume": Command("Continue a stopped, failed or interrupted run.", train.add_resume_arguments, train.run_resume),

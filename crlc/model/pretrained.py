@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import difflib
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlparse
 
 import torch
 from torch import Tensor, nn
 
+from crlc.backbone_catalogue import DEFAULT_BACKBONE, OPEN_CLIP_PREFIX, TIMM_FILES
 from crlc.errors import SourceError, UsageError
 from crlc.model.backbone_pair import SEPARATOR, BackbonePair
 from crlc.model.class_head import ImageNetClassifier, build_classifier
-from crlc.model.installed_weights import DEFAULT_BACKBONE, INSTALLED_WEIGHTS, MEAN, STD, load_installed_network
+from crlc.model.downloads import load_hub_file, load_torch_hub_file
+from crlc.model.image_text import load_image_encoder
+from crlc.model.installed_weights import INSTALLED_WEIGHTS, MEAN, STD, load_installed_network
 from crlc.model.weights_file import UnusableWeightsError, build_identity, compute_sha256, read_checkpoint
 
 _TORCHVISION, _TIMM = "torchvision/", "timm/"
 _PAIR_LENGTH = 2
-_HUB_FILES = ("model.safetensors", "pytorch_model.bin")
-_COPY_CACHE_ADVICE = "copy that folder from a computer that has them"
+_MAX_DYNAMIC_SIZE = 224
+"""Usual image size of networks that accept any: DINOv2 was trained at 518 px, which takes 6 times as long."""
+
 _CLASSIFIERS = ("fc", "classifier", "heads", "head")
 
 
@@ -50,10 +50,14 @@ class PretrainedBackbone(NamedTuple):
     """The classifier that was removed; `None` if it is not a linear one of ImageNet's 1,000 classes."""
 
 
-def load_pretrained(name: str) -> PretrainedBackbone:
-    """Load a pretrained backbone: one of `INSTALLED_WEIGHTS`, "torchvision/NAME", "timm/NAME", or a pair "A+B".
+def load_pretrained(name: str, weights: str = "") -> PretrainedBackbone:
+    """Load a pretrained backbone.
 
     Missing weights are downloaded to the cache of their library.
+
+    Args:
+        name: one of `INSTALLED_WEIGHTS`, "torchvision/NAME", "timm/NAME", "open_clip/NAME", or a pair "A+B".
+        weights: path of a weights file for an "open_clip/NAME"; empty for its own weights.
 
     Raises:
         UsageError: the backbone is unknown; the error suggests the most similar name.
@@ -67,6 +71,9 @@ def load_pretrained(name: str) -> PretrainedBackbone:
         return _load_from_torchvision(name.removeprefix(_TORCHVISION))
     if name.startswith(_TIMM):
         return _load_from_timm(name.removeprefix(_TIMM))
+    if name.startswith(OPEN_CLIP_PREFIX):
+        found = load_image_encoder(name, weights)
+        return _build_backbone(found.module, found.mean, found.std, found.image_size, found.identity, None)
     raise _unknown_backbone(
         "",
         name,
@@ -102,7 +109,7 @@ def _load_from_torchvision(name: str) -> PretrainedBackbone:
     if name not in known:
         raise _unknown_backbone(_TORCHVISION, name, {model: _TORCHVISION + model for model in known})
     weights = models.get_model_weights(name).DEFAULT
-    file = _get_torch_hub_file(_TORCHVISION + name, weights.url)
+    file = load_torch_hub_file(_TORCHVISION + name, weights.url)
     module = _create_from(file, lambda: models.get_model(name, weights=weights))
     layer = remove_classifier(module)
     classifier = build_classifier(layer.weight, layer.bias) if isinstance(layer, nn.Linear) else None
@@ -141,17 +148,29 @@ def _load_from_timm(name: str) -> PretrainedBackbone:
         raise _unknown_backbone(_TIMM, name, {model: _TIMM + model for model in _list_timm_names()})
     weights = timm.get_pretrained_cfg(name)
     if weights.hf_hub_id:
-        file = _get_hugging_face_file(_TIMM + name, weights.hf_hub_id, weights.hf_hub_filename)
+        files = (weights.hf_hub_filename,) if weights.hf_hub_filename else TIMM_FILES
+        file = load_hub_file(_TIMM + name, weights.hf_hub_id, files)
     else:
-        file = _get_torch_hub_file(_TIMM + name, weights.url)
+        file = load_torch_hub_file(_TIMM + name, weights.url)
     overlay = {"file": str(file), "custom_load": False}
+    options = get_timm_options(name)
     module = _create_from(
-        file, lambda: timm.create_model(name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay)
+        file, lambda: timm.create_model(name, pretrained=True, num_classes=0, pretrained_cfg_overlay=overlay, **options)
     )
     images = resolve_model_data_config(module)
+    size = images["input_size"][-1]
+    size = min(size, _MAX_DYNAMIC_SIZE) if options else size
     named = build_identity(f"timm-{name}", compute_sha256(file))
     classifier = _find_timm_classifier(_read(file, ""), weights)
-    return _build_backbone(module, images["mean"], images["std"], images["input_size"][-1], named, classifier)
+    return _build_backbone(module, images["mean"], images["std"], size, named, classifier)
+
+
+def get_timm_options(name: str) -> dict[str, Any]:
+    """Return the options with which timm creates a network: vision transformers accept images of any size."""
+    import timm
+
+    is_transformer = timm.model_entrypoint(name.partition(".")[0]).__module__ == "timm.models.vision_transformer"
+    return {"dynamic_img_size": True} if is_transformer else {}
 
 
 def _find_timm_classifier(tensors: Mapping[str, Any], weights: Any) -> ImageNetClassifier | None:
@@ -175,61 +194,6 @@ def _list_timm_names() -> list[str]:
 
     with_tags = timm.list_models(pretrained=True)
     return [*dict.fromkeys(name.partition(".")[0] for name in with_tags), *with_tags]
-
-
-def _get_torch_hub_file(name: str, url: str) -> Path:
-    """Return a file of torch's cache; download it if it is missing."""
-    file = Path(torch.hub.get_dir()) / "checkpoints" / Path(urlparse(url).path).name
-    if file.is_file():
-        return file
-    digits = re.search(r"-([0-9a-f]{8,})\.", file.name)  # torch's convention: the first digits of the hash
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        torch.hub.download_url_to_file(url, str(file), digits and digits[1], progress=sys.stderr.isatty())
-    except (OSError, HTTPException, RuntimeError) as error:
-        raise _download_error(name, url, f"put a copy of that file at {file}", file.parent, error) from error
-    return file
-
-
-def _get_hugging_face_file(name: str, hub_id: str, file_name: str | None) -> Path:
-    """Return a file of the Hugging Face cache; download it if it is missing."""
-    import huggingface_hub
-
-    repository, _, revision = hub_id.partition("@")
-    source: dict[str, Any] = {"repo_id": repository, "revision": revision or None}
-    file_names = (file_name,) if file_name else _HUB_FILES
-    for candidate in file_names:
-        cached = huggingface_hub.try_to_load_from_cache(filename=candidate, **source)
-        if isinstance(cached, str):
-            return Path(cached)
-    try:
-        candidate = next(candidate for candidate in file_names if _is_on_hub(candidate, source))
-        return Path(huggingface_hub.hf_hub_download(filename=candidate, **source))
-    except Exception as error:  # raised by requests or httpx, depending on the version of the library
-        url = huggingface_hub.hf_hub_url(filename=file_names[0], **source)
-        cache = Path(huggingface_hub.constants.HF_HUB_CACHE)
-        raise _download_error(name, url, _COPY_CACHE_ADVICE, cache, error) from error
-
-
-def _is_on_hub(file_name: str, source: dict[str, Any]) -> bool:
-    """Return whether the hub has a file, with a single request: offline, a download would retry for 23 seconds."""
-    import huggingface_hub
-    from huggingface_hub.errors import EntryNotFoundError
-
-    try:
-        huggingface_hub.get_hf_file_metadata(huggingface_hub.hf_hub_url(filename=file_name, **source))
-    except EntryNotFoundError:
-        return False
-    return True
-
-
-def _download_error(name: str, url: str, by_hand: str, cache: Path, error: Exception) -> SourceError:
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return SourceError(
-        f"The weights of {name} are not in the cache {cache}, and {url} cannot be downloaded ({reason}).",
-        advice=f"Connect to the internet and try again, or {by_hand}, "
-        f"or use the backbone {DEFAULT_BACKBONE}, which needs no download.",
-    )
 
 
 def _create_from(file: Path, make: Callable[[], nn.Module]) -> nn.Module:

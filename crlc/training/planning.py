@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
 from crlc.data.augmentation import choose_recipe
 from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
@@ -86,11 +87,12 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings) -> dict[s
     """Return the image size of a requested pretrained backbone as a setting; empty if the preset decides."""
     if request.preset.startswith("paper-") or settings.pairing.pairs != NEIGHBOURS:
         return {}
-    if request.weights:
+    is_image_text = (request.backbone or "").startswith(OPEN_CLIP_PREFIX)
+    if request.weights and not is_image_text:
         return {"image_size": _IMAGENET_SIZE}
     if request.backbone is None or request.backbone in (*SCRATCH_NAMES, *PIP_BACKBONES):
         return {}
-    return {"image_size": load_pretrained(request.backbone).image_size}
+    return {"image_size": load_pretrained(request.backbone, request.weights).image_size}
 
 
 def _require_effect(request: TrainRequest, settings: TrainSettings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crlc.backbone_catalogue import CATALOGUE
 from crlc.validation import Validated, choice, number, text
 
 IMPLEMENTATIONS = ("simclr", "memory-bank")
@@ -11,8 +12,7 @@ CRITIC_NAMES = ("log-dot", "dot", "neg-l2", "neg-js")
 METHODS = ("end-to-end", "two-stage", "semi")
 PAIRS = (VIEWS, NEIGHBOURS) = ("views", "neighbours")
 SCRATCH_NAMES = ("small", "resnet18", "resnet34", "resnet50")
-DEFAULT_BACKBONE = "default"
-PIP_BACKBONES = (DEFAULT_BACKBONE, "efficientnet-lite1", "efficientnet-lite2")
+PIP_BACKBONES = tuple(one.name for one in CATALOGUE if one.pip_name)
 """Pretrained backbones whose weights are pip packages; EfficientNet-Lite0 is the default."""
 
 ENGINES = ("auto", "torch", "openvino")
@@ -35,16 +35,17 @@ class ModelSettings(Validated):
     subheads: int = number(10, 1, 1000)
     """Number of C-subheads; the clustering loss is their mean. Paper: 10."""
 
-    backbone: str = text("small", suggestions=(*SCRATCH_NAMES, *PIP_BACKBONES))
+    backbone: str = text("small", suggestions=(*SCRATCH_NAMES, *(one.name for one in CATALOGUE)))
     """small, resnet18, resnet34, resnet50; pretrained: default, efficientnet-lite1, efficientnet-lite2,
-    torchvision/NAME, timm/NAME, or two of these joined by +. Paper: resnet34."""
+    torchvision/NAME, timm/NAME, open_clip/NAME, or two of these joined by +. Paper: resnet34."""
 
     stem: str = choice("auto", STEMS)
     """First layers of a ResNet: small (3x3), pooled (3x3, then pooling to half the size), large (7x7 with stride, then
     pooling: a quarter), or auto (small up to 64 px, else large). Paper: pooled on STL10, as in SCAN."""
 
     weights: str = text("")
-    """File with weights for a ResNet (torchvision, timm or MoCo); empty for none. Paper: MoCo on ImageNet50+."""
+    """File with weights for a ResNet (torchvision, timm or MoCo) or for open_clip/NAME; empty for none. Paper: MoCo on
+    ImageNet50+."""
 
     frozen: bool = False
     """Whether the backbone stays untrained; its features are then computed once and cached. Paper: on ImageNet50+."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
+from crlc.backbone_catalogue import DEFAULT_BACKBONE, OPEN_CLIP_PREFIX
 from crlc.errors import UsageError
 from crlc.training.setting_groups import (
     AUGMENTATIONS,
     CRITIC_NAMES,
-    DEFAULT_BACKBONE,
     ENGINES,
     IMPLEMENTATIONS,
     NEIGHBOURS,
@@ -187,7 +187,8 @@ def find_setting(name: str) -> tuple[str, str]:
 def is_known_backbone(name: str) -> bool:
     """Return whether a name has the form of a backbone name; the library may still not have that backbone."""
     return name in SCRATCH_NAMES or all(
-        part in PIP_BACKBONES or part.startswith(("torchvision/", "timm/")) for part in name.split("+")
+        part in PIP_BACKBONES or part.startswith(("torchvision/", "timm/", OPEN_CLIP_PREFIX))
+        for part in name.split("+")
     )
 
 
