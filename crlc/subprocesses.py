@@ -52,7 +52,8 @@ def python_environment(defaults: Mapping[str, str] | None = None) -> dict[str, s
     """
     # site-packages must not be on PYTHONPATH: it would come before the standard library.
     paths = ["" if is_found_by_python() else str(PACKAGE_ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**(defaults or {}), **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    # On Windows, pipes and files would have the encoding of the system, which has no letters of other languages.
+    return {"PYTHONUTF8": "1", **(defaults or {}), **os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def start_python(

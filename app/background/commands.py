@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from crlc.data.dataset import ImageDataset
 from crlc.progress import Progress
@@ -189,12 +190,17 @@ class CommandRunner:
             self._changed.notify_all()
 
     def _run(self, command: Command) -> CommandResult:
+        # The result goes to a file: a pipe holds 4 KB on Windows, and the process would wait for a reader of the rest.
+        with tempfile.TemporaryFile() as output:
+            return self._run_with_output(command, output)
+
+    def _run_with_output(self, command: Command, output: IO[bytes]) -> CommandResult:
         options = ["--json", "--progress", "json", "--workspace", str(command.workspace)]
         try:
             process = subprocess.Popen(
                 python_command("-m", "crlc", *command.arguments, *options),
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
+                stdout=output,
                 stderr=subprocess.PIPE,
                 text=True,
                 encoding="utf-8",
@@ -209,17 +215,13 @@ class CommandRunner:
                 self._kill()
         error = ""
         assert process.stderr is not None
-        assert process.stdout is not None
-        # stdout is read after stderr: the result is one line, which fits into the buffer of the pipe.
         for line in process.stderr:
             report = parse_report(line)
             if isinstance(report, Progress):
                 self._store(command, CommandResult(CommandState.RUNNING, progress=report))
             elif report is not None:
                 error = report
-        printed = process.stdout.read()
         process.wait()
-        process.stdout.close()
         process.stderr.close()
         with self._changed:
             self._process = self._running = None
@@ -227,7 +229,8 @@ class CommandRunner:
         if is_cancelled:
             return CommandResult(CommandState.CANCELLED)
         try:
-            return CommandResult(CommandState.DONE, json.loads(printed))
+            output.seek(0)
+            return CommandResult(CommandState.DONE, json.loads(output.read()))
         except ValueError:
             return CommandResult(CommandState.FAILED, error=error or _describe_end(process.returncode))
 

@@ -33,7 +33,10 @@ def run_in_processes(count: int, arguments: list[str]) -> int:
     launcher = subprocess.Popen(python_command("-m", __name__, str(count), *arguments), env=python_environment())
 
     def forward_signal(*_: object) -> None:
-        launcher.send_signal(signal.SIGTERM)  # the launcher stops the processes and waits for their checkpoint
+        # The launcher stops the processes and waits for their checkpoint. On Windows, Ctrl-C reaches all of them by
+        # itself, and SIGTERM would kill the launcher at once.
+        if os.name == "posix":
+            launcher.send_signal(signal.SIGTERM)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, forward_signal)
@@ -56,6 +59,8 @@ def _launch(count: int, arguments: list[str]) -> int:
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     os.environ[_IS_LAUNCHED] = "1"
+    if sys.platform == "win32":
+        os.environ.setdefault("USE_LIBUV", "0")  # torch for Windows lacks this library, and uses it by default
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)
     config = LaunchConfig(

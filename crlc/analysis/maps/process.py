@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.normalization import check_features
 from crlc.arrays import Features, FloatArray
 from crlc.errors import CrlcError, explain_disk_full
+from crlc.files import replace_file
 from crlc.progress import Progress, ProgressCallback, no_progress
 from crlc.subprocesses import read_last_line
 
@@ -186,7 +186,7 @@ class MapProcess:
         code = self._worker.close()
         if code == 0 and self._error is None and not self._cancelled:
             try:
-                os.replace(self._inputs / self.file.name, self.file)
+                replace_file(self._inputs / self.file.name, self.file)
             except OSError as error:
                 self._error = MapError(
                     f"The map cannot be moved to {self.file} ({error}).", advice="Check the folder and try again."

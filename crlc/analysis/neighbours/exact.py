@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crlc.analysis.neighbours.faiss_library import load_faiss
 from crlc.analysis.normalization import iterate_normalized_chunks, normalize_rows
 from crlc.arrays import Features, FloatArray, IntArray
 from crlc.errors import UsageError
@@ -62,7 +63,7 @@ def search_exact(features: Features, vectors: FloatArray, k: int, excluded: IntA
         k: number of neighbours.
         excluded: ascending indices of rows that must not be found.
     """
-    import faiss
+    faiss = load_faiss()
 
     best = Neighbours(np.empty((len(vectors), 0), np.int64), np.empty((len(vectors), 0), np.float32))
     for start, chunk in iterate_normalized_chunks(features):

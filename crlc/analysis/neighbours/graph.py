@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crlc.analysis.neighbours.exact import Neighbours, check_neighbour_count, drop_self, find_top_k, search_index
+from crlc.analysis.neighbours.faiss_library import load_faiss
 from crlc.analysis.neighbours.ivf import IvfCells, build_ivf_index
 from crlc.analysis.normalization import check_features, iterate_normalized_chunks
 from crlc.arrays import Features, FloatArray, IntArray
@@ -73,7 +74,7 @@ def build_approximate_graph(
 
 
 def _build_exact_graph(features: Features, k: int, report: ProgressCallback) -> Neighbours:
-    import faiss
+    faiss = load_faiss()
 
     count = len(features)
     index = faiss.IndexFlatIP(features.shape[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import IO, Any, TypedDict
 
+from crlc.analysis.neighbours.faiss_library import load_faiss
 from crlc.analysis.neighbours.index import NeighbourIndex
 from crlc.analysis.normalization import fingerprint_features
 from crlc.arrays import Features
@@ -22,7 +23,7 @@ def save_index(index: NeighbourIndex, path: Path) -> None:
         UsageError: the index is exact, so there is nothing to save.
         DiskFullError: the disk is full; an existing index is kept.
     """
-    import faiss
+    faiss = load_faiss()
 
     if index.faiss_index is None:
         raise UsageError(
@@ -61,7 +62,7 @@ def load_index(path: Path, features: Features) -> NeighbourIndex:
     Raises:
         DamagedError: the file is missing, truncated, of another kind, or built from other features.
     """
-    import faiss
+    faiss = load_faiss()
 
     marker = read_json(_marker_path(path), _KIND, _VERSION, _ADVICE, _MarkerEntries)
     if not path.is_file() or path.stat().st_size != marker["bytes"]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crlc.analysis.neighbours.exact import find_top_k, sample_true_neighbours
+from crlc.analysis.neighbours.faiss_library import load_faiss
 from crlc.analysis.normalization import iterate_normalized_chunks, normalize_rows
 from crlc.arrays import Features, FloatArray, IntArray
 from crlc.progress import ProgressCallback, ProgressStage
@@ -42,7 +43,7 @@ def build_ivf_index(features: Features, report: ProgressCallback) -> Any:
     Returns:
         A FAISS `IndexIVFFlat`.
     """
-    import faiss
+    faiss = load_faiss()
 
     untyped: Any = faiss
     count, dimensions = features.shape
@@ -108,7 +109,7 @@ class IvfCells:
 
     def __init__(self, index: Any) -> None:
         """Copy the row indices out of the index; vectors are copied when they are first used."""
-        import faiss
+        faiss = load_faiss()
 
         untyped: Any = faiss
         self._index = index
@@ -131,7 +132,7 @@ class IvfCells:
     @cached_property
     def vectors(self) -> FloatArray:
         """Unit vectors of all rows, in the order of `rows`, (N, d)."""
-        import faiss
+        faiss = load_faiss()
 
         untyped: Any = faiss
         index = self._index
@@ -190,7 +191,7 @@ class IvfCells:
 
 def _fit_centres(rows: FloatArray, count: int) -> FloatArray:
     """Return at most `count` centres by spherical k-means, (C, d)."""
-    import faiss
+    faiss = load_faiss()
 
     untyped: Any = faiss
     means = untyped.Kmeans(
