@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.components.clusters.cards import list_cluster_facts, show_cards
 from app.components.clusters.editing import merge_clusters, move_images, rename_cluster, show_history
+from app.components.clusters.level_slider import open_shown_level, show_level_slider
 from app.components.clusters.splitting import show_split_form, show_split_parts, show_split_preview
 from app.components.clusters.suggestions import show_suggestions
 from app.components.common.current_view import show_current_view
@@ -36,20 +37,26 @@ _SORTS = ("number", "size", "least confident", "most overlap")
 
 def render() -> None:
     """Show the page."""
-    view = show_current_view(Workspace(), "clusters")
-    if view is None:
+    current = show_current_view(Workspace(), "clusters")
+    if current is None:
         return
-    state = get_explore_state(view.kind, view.name)
+    state = get_explore_state(current.kind, current.name)
     try:
+        view = open_shown_level(current)
         waiting = st.empty()  # always created, so that the cards below keep their state
         with waiting.container():
             ensure_quality(view)
         waiting.empty()
         if isinstance(view, RunView):
             show_history(view)
+        if isinstance(view, RunView) and view.shown_level is None:
             _show_clusters(view, state)
         else:
-            show_cards(view, _list_clusters(view))
+            with st.container(horizontal=True, vertical_alignment="center"):
+                numbers = _list_clusters(view)
+                st.space("stretch")
+                show_level_slider(current)
+            show_cards(view, numbers)
         drawn = next((method for method in MAP_METHODS if view.load_coordinates(method) is not None), None)
         show_image_dialog(view, drawn, _open_map)
     except CrlcError as error:
@@ -98,9 +105,11 @@ def _show_all_clusters(view: RunView) -> None:
 
 def _show_all_cards(view: RunView, tab: DeltaGenerator) -> None:
     with tab:
-        sorting, merging = st.columns([3, 1], vertical_alignment="center")
+        sorting, level, merging = st.columns([2.4, 0.8, 0.8], vertical_alignment="center")
         with sorting:
             numbers = _list_clusters(view)
+        with level:
+            show_level_slider(view)
         with merging:
             _show_merge_button(view)
         show_cards(view, numbers)

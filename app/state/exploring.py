@@ -81,6 +81,9 @@ class ExploreState:
     clusters_to_merge: list[int] = field(default_factory=list)
     """The clusters whose checkbox is set."""
 
+    level: int | None = None
+    """Number of clusters of the preview; `None` to show the current clusters."""
+
     saved: str | None = None
     """Description of the last edit; set only after it was written to disk."""
 
@@ -201,6 +204,13 @@ def open_cluster(cluster: int | None) -> None:
     """Open one cluster; `None` to show all clusters."""
     state = get_explore_state()
     state.cluster, state.picked_ids = cluster, []
+    state.gallery_pages.clear()
+
+
+def set_level(level: int | None) -> None:
+    """Show the clusters of a level; `None` for the current clusters."""
+    state = _get_state_behind_dialog()
+    state.level, state.cluster, state.clusters_to_merge = level, None, []
     state.gallery_pages.clear()
 
 

@@ -81,6 +81,9 @@ class ClusterView(ABC):
     _colours: tuple[int, ...]
     """Index of the colour of each cluster."""
 
+    shown_level: int | None = None
+    """Number of clusters of a preview (`cluster_levels`), which cannot be edited; `None` for the current clusters."""
+
     def __init__(self, key: str) -> None:
         """Store the key that identifies this state."""
         self.version = hashlib.sha256(key.encode()).hexdigest()[:12]
@@ -123,6 +126,11 @@ class ClusterView(ABC):
     def format_cluster(self, number: int) -> str:
         """Return the number of a cluster, with its name if it has one."""
         return format_cluster(number, self.cluster_names)
+
+    @property
+    def colours(self) -> tuple[int, ...]:
+        """Index of the colour of each cluster."""
+        return self._colours
 
     def get_colour(self, number: int) -> str:
         """Return the colour of a cluster: the same on every page, and in every run with a matching cluster."""
@@ -214,19 +222,19 @@ class RunView(ClusterView):
         self._cached_analysis = analysis
         """An analysis of the same clusters, which may already have its quality and neighbours."""
         self._cached_suggestions: tuple[list[MergeSuggestion], list[SplitSuggestion]] | None = None
-        if previous is not None and self._has_same_clusters(previous):
-            self._cached_analysis = previous._cached_analysis
-            self._cached_suggestions = previous._cached_suggestions
+        if previous is not None and self._has_same_images(previous):
             self._coordinates = previous._coordinates
             if "classes" in previous.__dict__:
                 self.__dict__["classes"] = previous.classes
+            if np.array_equal(self.clusters, previous.clusters):
+                self._cached_analysis = previous._cached_analysis
+                self._cached_suggestions = previous._cached_suggestions
 
-    def _has_same_clusters(self, other: RunView) -> bool:
+    def _has_same_images(self, other: RunView) -> bool:
         return (
             self.dataset == other.dataset
             and self.source_key == other.source_key
             and np.array_equal(self.ids, other.ids)
-            and np.array_equal(self.clusters, other.clusters)
         )
 
     @property
@@ -319,6 +327,11 @@ class DatasetView(ClusterView):
         self.ids, self.clusters = exploration.ids[self.kept_rows], exploration.clusters[self.kept_rows]
         self.cluster_names = {}
         self._colours = assign_first_colours(int(self.clusters.max(initial=-1)) + 1)
+
+    def set_clusters(self, clusters: NDArray[np.int64]) -> None:
+        """Replace the clusters of a new view, (N,); their colours stay."""
+        self.clusters = clusters
+        self._colours = extend_colours(self._colours, int(clusters.max(initial=-1)) + 1)
 
     @property
     def source_key(self) -> str:

@@ -31,7 +31,7 @@ def show_cards(view: ClusterView, numbers: Sequence[int]) -> None:
     page = min(get_explore_state().gallery_pages.get(_PAGER, 0), max(0, pages - 1))
     cards = [_build_card(view, number) for number in numbers[page * _CARDS_PER_PAGE : (page + 1) * _CARDS_PER_PAGE]]
     editing = None
-    if isinstance(view, RunView):
+    if isinstance(view, RunView) and view.shown_level is None:
         session = get_clusters_state(view.name).cards
         selected = get_explore_state().clusters_to_merge
         editing = CardEditing(partial(_apply_edits, view), session.window, session.answered, selected)

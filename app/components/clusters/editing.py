@@ -9,11 +9,13 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.components.common.safe_text import show_caption, show_error
-from app.state.exploring import get_explore_state, record_edit
+from app.state.exploring import get_explore_state, record_edit, set_level
+from app.view_models.cluster_levels import load_levels
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.view_cache import open_annotations
 from crlc.annotations.store import HistoryEntry
 from crlc.clusters.clustering import ClusterEditor
+from crlc.clusters.levels import apply_level
 from crlc.errors import CrlcError
 from crlc.paths import to_printable
 
@@ -50,6 +52,15 @@ def rename_cluster(view: RunView, cluster: int, text: str) -> None:
 def merge_clusters(view: RunView, clusters: list[int]) -> None:
     """Merge several clusters into one."""
     apply_edit(lambda: open_editor(view).merge(sorted(clusters)))
+
+
+def use_level(view: ClusterView, level: int) -> None:
+    """Make a level the clusters of a run."""
+    assert isinstance(view, RunView)
+    annotations = open_annotations(view.dataset)
+    apply_edit(lambda: apply_level(annotations, view.analysis.clustering, load_levels(view), level))
+    if get_explore_state().problem is None:
+        set_level(None)
 
 
 def move_images(view: RunView, ids: list[int], cluster: int) -> None:

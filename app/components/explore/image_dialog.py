@@ -218,7 +218,7 @@ def _show_edits(view: ClusterView, row: int) -> None:
         on_change=lambda: _set_label(view, image_id, label, get_widget_value(label_key)),
         label_visibility="collapsed",
     )
-    if isinstance(view, RunView):
+    if isinstance(view, RunView) and view.shown_level is None:
         cluster = int(view.clusters[row])
         set_widget_value(cluster_key, cluster)
         st.selectbox(

@@ -75,7 +75,7 @@ def _show_select_all(listed: NDArray[np.int64], label: str) -> None:
 
 def _show_actions(view: ClusterView, picked: NDArray[np.int64]) -> None:
     show_label_popover(view, picked, "selected", key="explore-label", is_short=True)
-    if isinstance(view, RunView):
+    if isinstance(view, RunView) and view.shown_level is None:
         _show_name_popover(view, picked)
         _show_move_popover(view, picked)
     st.button(

@@ -14,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from app.server.routes.images import parse_number
+from app.view_models.cluster_levels import open_level
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import compute_colouring
 from app.view_models.view_cache import open_view
@@ -41,7 +43,8 @@ def build_ids_url(view: ClusterView) -> str:
 
 def build_values_url(view: ClusterView, by: str) -> str:
     """Return the URL of the colour values: one little-endian uint16 per image, in the order of the map."""
-    return f"{_build_base_url(view)}/values/{by}.bin?v={view.version}"
+    level = "" if view.shown_level is None else f"&level={view.shown_level}"
+    return f"{_build_base_url(view)}/values/{by}.bin?v={view.version}{level}"
 
 
 def serve_coordinates(request: Request) -> Response:
@@ -83,7 +86,9 @@ def _build_base_url(view: ClusterView) -> str:
 
 
 def _open_requested_view(request: Request) -> ClusterView:
-    return open_view(Workspace(), request.path_params["kind"], request.path_params["name"])
+    view = open_view(Workspace(), request.path_params["kind"], request.path_params["name"])
+    level = parse_number(request.query_params.get("level", ""))
+    return view if level is None else open_level(view, level)
 
 
 def _send_array(request: Request, array: NDArray[Any], dtype: str, state: str) -> Response:
