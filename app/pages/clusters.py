@@ -15,7 +15,7 @@ from app.components.clusters.suggestions import show_suggestions
 from app.components.common.current_view import show_current_view
 from app.components.common.metadata_line import Fact, show_facts
 from app.components.common.polling import ensure_quality
-from app.components.common.safe_text import show_error
+from app.components.common.safe_text import show_caption, show_error
 from app.components.explore.image_dialog import show_image_dialog
 from app.components.gallery.tiles import show_paged_gallery
 from app.components.labelling.bulk_label import show_label_popover
@@ -54,8 +54,11 @@ def render() -> None:
         else:
             with st.container(horizontal=True, vertical_alignment="center"):
                 numbers = _list_clusters(view)
+                if view.shown_level is not None:
+                    show_caption(f"Preview of {format_count(view.shown_level, 'cluster')}: nothing is saved.")
                 st.space("stretch")
-                show_level_slider(current)
+                with st.container(width=200):
+                    show_level_slider(current)
             show_cards(view, numbers)
         drawn = next((method for method in MAP_METHODS if view.load_coordinates(method) is not None), None)
         show_image_dialog(view, drawn, _open_map)

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.clusters.level_slider import open_shown_level, show_level_slider
+from app.components.clusters.level_slider import open_shown_level
 from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
@@ -63,7 +63,7 @@ def _show(current: ClusterView) -> None:
         set_filters(decode_filters(in_url))
     state.filters = limit_filters(view, state.filters)
     list_found_images()
-    method, by, order = _show_controls(view, current)
+    method, by, order = _show_controls(view)
     if by == "agreement" or order in _NEEDS_QUALITY:
         ensure_quality(view)
     colours = compute_colouring(view, by)
@@ -82,18 +82,13 @@ def _show(current: ClusterView) -> None:
             else:
                 listed, picks = _show_gallery(view, visible, order, colours), view.ids[picked]
     with bar:
-        filter_bar.show_filter_bar(view, len(listed))
+        filter_bar.show_filter_bar(view, current, len(listed))
     show_selection_bar(view, listed, picks, are_excluded=state.filters.excluded)
     show_image_dialog(view, drawn)
 
 
-def _show_controls(view: ClusterView, current: ClusterView) -> tuple[str, str, str]:
-    """Show the controls; return the map method, the colouring, and the order of the gallery.
-
-    Args:
-        view: the clusters that are shown.
-        current: the current clusters, which may be shown at another level.
-    """
+def _show_controls(view: ClusterView) -> tuple[str, str, str]:
+    """Show the controls; return the map method, the colouring, and the order of the gallery."""
     methods, possible, orders = list(MAP_METHODS), list(list_colourings(view)), view.list_orders()
     restore_widget_value("explore-method", "umap", methods)
     restore_widget_value("explore-by", "cluster", possible)
@@ -122,7 +117,6 @@ def _show_controls(view: ClusterView, current: ClusterView) -> tuple[str, str, s
             "or neighbour agreement (fraction of an image's neighbours in the same cluster, 0 to 100%).",
         )
         st.space("stretch")
-        show_level_slider(current)
         order = st.selectbox(
             "Order",
             orders,

@@ -15,6 +15,7 @@ from crlc.errors import UsageError
 from crlc.formatting import format_count
 
 _SLIDER = "cluster-level"
+_TITLE = "Coarser – finer"  # noqa: RUF001
 
 
 def open_shown_level(view: ClusterView) -> ClusterView:
@@ -36,13 +37,13 @@ def show_level_slider(view: ClusterView) -> None:
     """
     if not has_levels(view):
         return
-    level = get_explore_state().level
+    # Always the same text: Streamlit would close the popover with another one.
     popover = st.popover(
-        format_count(len(set(view.clusters.tolist())) if level is None else level, "cluster"),
+        _TITLE,
         key="cluster-levels",
         icon=":material/account_tree:",
-        type="secondary" if level is None else "primary",
         on_change="rerun",  # the levels are computed when they are needed
+        width="stretch",
         help="Shows fewer or more clusters, without training.",
     )
     if not popover.open:
@@ -54,7 +55,7 @@ def show_level_slider(view: ClusterView) -> None:
         except UsageError as error:
             show_error(str(error))
             return
-        _show_slider(view, levels, level)
+        _show_slider(view, levels, get_explore_state().level)
 
 
 def _show_slider(view: ClusterView, levels: ClusterLevels, level: int | None) -> None:
@@ -69,7 +70,7 @@ def _show_slider(view: ClusterView, levels: ClusterLevels, level: int | None) ->
         set_level(None if chosen == current else chosen)
 
     st.slider(
-        "Coarser – finer",  # noqa: RUF001
+        "Number of clusters",
         levels.coarsest,
         levels.finest,
         key=_SLIDER,

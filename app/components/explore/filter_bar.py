@@ -8,10 +8,11 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.clusters.level_slider import show_level_slider
 from app.components.explore.filter_chips import show_filter_chips
 from app.components.explore.image_search import show_image_search
 from app.components.explore.text_search import show_text_search
-from app.state.exploring import SelectedImages, get_explore_state, select_images, set_filters
+from app.state.exploring import SelectedImages, get_explore_state, select_images, set_filters, set_level
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.image_filters import (
@@ -30,18 +31,26 @@ from crlc.paths import to_printable
 _SELECTION = "selection"
 """Name of the chip of the images that the gallery lists instead of all."""
 
+_LEVEL = "level"
+"""Name of the chip of a preview of another number of clusters."""
+
 _ANY_CLASS = ""
 _PERCENT_STEP = 5
 
 
-def show_filter_bar(view: ClusterView, listed: int) -> None:
+def show_filter_bar(view: ClusterView, current: ClusterView, listed: int) -> None:
     """Show the filters; the bar has the same height with and without active filters.
 
     Args:
         view: the view whose images are filtered.
+        current: the current clusters, of which `view` may show another level.
         listed: number of images that the gallery lists.
     """
-    form, text, image, chips, count = st.columns([1.2, 2.4, 0.4, 3.2, 1.9], vertical_alignment="center", gap="small")
+    form, level, text, image, chips, count = st.columns(
+        [1.2, 1.6, 2.2, 0.4, 2.6, 1.3], vertical_alignment="center", gap="small"
+    )
+    with level:
+        show_level_slider(current)
     with form.popover("Filters", icon=":material/filter_alt:", width="stretch", key="explore-filters"):
         _show_form(view, get_explore_state().filters)
     with text:
@@ -67,13 +76,17 @@ def _list_chips(view: ClusterView) -> list[ActiveFilter]:
     if listing is not None:
         text = f"{format_count(len(view.find_rows(listing.ids)), 'image')} {listing.title}"
         chips.append(ActiveFilter(_SELECTION, text))
+    if view.shown_level is not None:
+        chips.append(ActiveFilter(_LEVEL, f"preview of {format_count(view.shown_level, 'cluster')}"))
     return chips
 
 
 def _remove_filters(names: list[str]) -> None:
     state = get_explore_state()
     for name in names:
-        if name != _SELECTION:
+        if name == _LEVEL:
+            set_level(None)
+        elif name != _SELECTION:
             set_filters(state.filters.remove(name))
         elif state.selection is not None:
             select_images(state.selection.ids[:0], "")

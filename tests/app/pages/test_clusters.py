@@ -62,6 +62,26 @@ def test_open_cluster_is_named_with_undo(empty: Workspace):
 
 
 @pytest.mark.usefixtures("dataset")
+def test_level_is_previewed_and_used_with_undo(empty: Workspace):
+    before = read_clusters(empty)
+    at = page("clusters")
+    at.session_state["cluster-levels"] = True  # opens the popover
+    at.run()
+    at.slider(key="cluster-level").set_value(2).run()
+    assert "Preview of 2 clusters instead of 3" in get_text(at)
+    assert not [one for one in at.button if one.key == "merge-ticked"]  # a preview cannot be edited
+    assert read_clusters(empty) == before
+    press(at, "leave-level")
+    assert at.slider(key="cluster-level").value == 3
+    at.slider(key="cluster-level").set_value(2).run()
+    press(at, "use-level")
+    assert "use 2 clusters instead of 3" in get_text(at)
+    assert len(set(read_clusters(empty))) == 2
+    press(at, "undo-edit")
+    assert read_clusters(empty) == before
+
+
+@pytest.mark.usefixtures("dataset")
 def test_split_is_previewed_before_it_is_done(empty: Workspace):
     before = read_clusters(empty)
     at = open_cluster(0)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
+from app.view_models.cluster_levels import open_level
 from app.view_models.image_selection import normalize_coordinates
 from app.view_models.view_cache import open_run_view
 from crlc.annotations.store import AnnotationStore
@@ -35,6 +36,8 @@ def test_map_routes_send_coordinates_ids_and_values(app: RunningApp, tmp_path: P
     np.testing.assert_array_equal(get(build_coordinates_url(view, "umap")), normalize_coordinates(COORDINATES).ravel())
     np.testing.assert_array_equal(get(build_ids_url(view)), np.arange(1, 13))
     np.testing.assert_array_equal(get(build_values_url(view, "cluster")), CLUSTERS)
+    level = open_level(view, 2)
+    np.testing.assert_array_equal(get(build_values_url(level, "cluster")), level.clusters)
     for unknown in (
         "/maps/runs/other/ids.bin",
         "/maps/runs/tiny/ids.bin",  # a prefix is not enough
