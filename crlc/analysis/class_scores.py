@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.arrays import BoolArray, DoubleArray, Features, FloatArray, LabelArray
+from crlc.arrays import BoolArray, DoubleArray, Features, FloatArray, IntArray, LabelArray
 from crlc.data.feature_shards import CLASS_SCORES, RANKED_CLASSES, ClassScores
 
 _ROWS_PER_BATCH = 4096
@@ -58,17 +58,29 @@ def rank_classes(features: Features, weight: FloatArray, bias: FloatArray) -> Cl
     return found
 
 
-def sum_probabilities(scores: ClassScores, is_included: BoolArray) -> NDArray[np.float32]:
-    """Return the probability that an image shows one of some classes, (N,).
+class ClassIndex:
+    """Images by class, which sums the probabilities of a few classes without reading those of all others."""
 
-    Args:
-        scores: the most probable classes of each image, (N, K). The others count as 0.
-        is_included: whether each class is one of them, (1000,).
-    """
-    weights: NDArray[np.float32] = is_included.astype(np.float32)[scores["number"]]
-    weights *= scores["probability"]
-    total: NDArray[np.float32] = weights.sum(axis=1)
-    return total
+    def __init__(self, scores: ClassScores, classes: int) -> None:
+        """Sort the probabilities by class.
+
+        Args:
+            scores: the most probable classes of each image, (N, K). The others count as 0.
+            classes: number of classes.
+        """
+        numbers = scores["number"].ravel()
+        order = np.argsort(numbers, kind="stable")
+        self._images = (order // scores.shape[1]).astype(np.int32)
+        self._probabilities = scores["probability"].ravel()[order].astype(np.float32)
+        self._ends = np.searchsorted(numbers[order], np.arange(classes), side="right")
+        self._count = len(scores)
+
+    def sum_probabilities(self, classes: IntArray) -> DoubleArray:
+        """Return the probability that an image shows one of some classes, (N,)."""
+        parts = [slice(self._ends[number - 1] if number else 0, self._ends[number]) for number in classes.tolist()]
+        images = np.concatenate([self._images[part] for part in parts] or [self._images[:0]])
+        weights = np.concatenate([self._probabilities[part] for part in parts] or [self._probabilities[:0]])
+        return np.bincount(images, weights, minlength=self._count).astype(np.float64, copy=False)
 
 
 def sum_classes(scores: ClassScores, classes: int) -> DoubleArray:

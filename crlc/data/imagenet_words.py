@@ -63,10 +63,11 @@ class WordTable:
             row[list(word.classes)] = True
         return found
 
-    def select_classes(self, indices: IntArray) -> BoolArray:
-        """Return whether each class belongs to one of some words, (1000,)."""
-        found: BoolArray = self.membership[indices].sum(axis=0) > 0
-        return found
+    def list_classes(self, indices: IntArray) -> IntArray:
+        """Return the classes of some words, ascending."""
+        return np.unique(np.concatenate([self.words[index].classes for index in indices.tolist()] or [[]])).astype(
+            np.int64
+        )
 
     def find(self, text: str) -> IntArray:
         """Return the indices of the words with a name or synonym, ignoring case and a plural ending."""

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.analysis.class_scores import sum_classes, sum_probabilities
+from crlc.analysis.class_scores import ClassIndex, sum_classes
 from crlc.arrays import ImageIds
 from crlc.data.image_lookup import iterate_readable_paths
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
@@ -19,7 +19,7 @@ MIN_PROBABILITY = 0.2
 """Images that show a word with a lower probability are not found."""
 
 _MAX_COUNTED_WORDS = 24
-"""Words of which images are counted for the suggestions of one text: each takes 10 ms with 100,000 images."""
+"""Words of which images are counted for the suggestions of one text: each takes about 1 ms with 100,000 images."""
 
 
 def create_matchers(scope: SearchScope, min_probability: float = MIN_PROBABILITY) -> list[Matcher]:
@@ -103,6 +103,11 @@ class WordMatcher:
         self._count_images = lru_cache(maxsize=512)(self._count_uncached_images)
 
     @cached_property
+    def _index(self) -> ClassIndex | None:
+        scores = self._scope.class_scores
+        return None if scores is None else ClassIndex(scores, CLASS_COUNT)
+
+    @cached_property
     def _mean_probabilities(self) -> NDArray[np.float64]:
         """Mean probability of each word in all images, (W,)."""
         assert self._scope.class_scores is not None
@@ -114,17 +119,17 @@ class WordMatcher:
         """Return the images that show a word, by descending probability; all meanings of the word count."""
         table = load_word_table()
         indices = table.find(text)
-        if self._scope.class_scores is None or not len(indices):
+        if self._index is None or not len(indices):
             return []
-        probabilities = sum_probabilities(self._scope.class_scores, table.select_classes(indices))
+        probabilities = self._index.sum_probabilities(table.list_classes(indices))
         rows = np.flatnonzero(probabilities >= self._min_probability)
         rows = rows[np.argsort(-probabilities[rows], kind="stable")]
         names = ", ".join(table.words[index].name for index in indices.tolist())
-        return [Match(f"word: {names}", self._scope.ids[rows], np.minimum(probabilities[rows], 1))]
+        return [Match(f"word: {names}", self._scope.ids[rows], np.minimum(probabilities[rows], 1).astype(np.float32))]
 
     def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
         """Return the words that start with the text and are in at least one image, the most frequent first."""
-        if self._scope.class_scores is None:
+        if self._index is None:
             return []
         table = load_word_table()
         exact, started = table.find(text), table.complete(text)
@@ -137,8 +142,8 @@ class WordMatcher:
         return [one for one in found if one.images][:limit]
 
     def _count_uncached_images(self, index: int) -> int:
-        assert self._scope.class_scores is not None
-        probabilities = sum_probabilities(self._scope.class_scores, load_word_table().select_classes(np.array([index])))
+        assert self._index is not None
+        probabilities = self._index.sum_probabilities(load_word_table().list_classes(np.array([index])))
         return int((probabilities >= self._min_probability).sum())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from crlc.analysis.class_scores import find_cluster_words, rank_classes, sum_by_cluster, sum_classes, sum_probabilities
+from crlc.analysis.class_scores import ClassIndex, find_cluster_words, rank_classes, sum_by_cluster, sum_classes
 from crlc.data.feature_shards import RANKED_CLASSES
 from tests.fixtures.class_scores import make_class_scores
 
@@ -34,10 +34,12 @@ def test_rank_classes_with_huge_logits_is_finite():
     assert (best["number"], best["probability"]) == (7, 1)
 
 
-def test_sum_probabilities_adds_the_included_classes_only():
-    is_included = np.zeros(1000, np.bool_)
-    is_included[151:269] = True  # dogs
-    np.testing.assert_allclose(sum_probabilities(make_class_scores(), is_included), [0.75, 0.25, 0, 0.0625])
+def test_class_index_sums_the_probabilities_of_the_given_classes_only():
+    index = ClassIndex(make_class_scores(), 1000)
+    np.testing.assert_allclose(index.sum_probabilities(np.arange(151, 269)), [0.75, 0.25, 0, 0.0625])  # dogs
+    np.testing.assert_allclose(index.sum_probabilities(np.array([0])), [0, 0, 0, 0])  # also fills empty places
+    np.testing.assert_allclose(index.sum_probabilities(np.empty(0, np.int64)), [0, 0, 0, 0])
+    np.testing.assert_allclose(index.sum_probabilities(np.arange(1000)), [0.875, 0.75, 0.75, 0.5625])
 
 
 def test_sum_by_cluster_leaves_images_without_cluster_out():
