@@ -23,7 +23,14 @@ from app.state.exploring import get_explore_state, get_picks_among, set_filters,
 from app.state.location import sync_url_parameter
 from app.state.widgets import restore_widget_value
 from app.view_models.cluster_view import MOST_TYPICAL, OUTLIERS, ClusterView
-from app.view_models.colouring import Colouring, compute_colouring, list_colourings
+from app.view_models.colouring import (
+    COLUMN_PREFIX,
+    Colouring,
+    compute_colouring,
+    has_column_colourings,
+    list_colourings,
+    list_column_colourings,
+)
 from app.view_models.image_filters import (
     compute_mask,
     decode_filters,
@@ -34,11 +41,15 @@ from app.view_models.image_filters import (
 from app.view_models.image_selection import Mask
 from crlc.analysis.maps.settings import MAP_METHODS
 from crlc.errors import CrlcError
+from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 _STYLE = Path(filter_bar.__file__).with_name("explore.css")
 _COLOUR_BY = "<span aria-hidden='true' style='font-size:.9rem;opacity:.75;white-space:nowrap'>Colour by</span>"
 _NEEDS_QUALITY = (MOST_TYPICAL, OUTLIERS)
+_COLUMN = "column"
+"""Choice of a colouring by a column of the dataset, which is chosen next to it."""
+
 _MAP_WIDTH, _GALLERY_WIDTH = 3, 2
 
 
@@ -91,6 +102,8 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
     """Show the controls; return the map method, the colouring, and the order of the gallery."""
     methods, possible, orders = list(MAP_METHODS), list(list_colourings(view)), view.list_orders()
     restore_widget_value("explore-method", "umap", methods)
+    if has_column_colourings(view):
+        possible.append(_COLUMN)
     restore_widget_value("explore-by", "cluster", possible)
     restore_widget_value("explore-order", orders[0], orders)
     listing = filter_bar.get_listing(view)
@@ -114,8 +127,21 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
             label_visibility="collapsed",
             format_func=lambda name: "Neighbour agreement" if name == "agreement" else name.capitalize(),
             help="Sets what the colours show: cluster, label, ground-truth class, confidence of the model (0 to 100%), "
-            "or neighbour agreement (fraction of an image's neighbours in the same cluster, 0 to 100%).",
+            "neighbour agreement (fraction of an image's neighbours in the same cluster, 0 to 100%), or a column such "
+            "as the date.",
         )
+        if by == _COLUMN:
+            columns = {info.name: info for info in list_column_colourings(view)}
+            restore_widget_value("explore-by-column", next(iter(columns)), list(columns))
+            chosen = st.selectbox(
+                "Column",
+                list(columns),
+                key="explore-by-column",
+                format_func=lambda name: to_printable(columns[name].title),
+                label_visibility="collapsed",
+                width=150,
+            )
+            by = f"{COLUMN_PREFIX}{chosen}"
         st.space("stretch")
         order = st.selectbox(
             "Order",

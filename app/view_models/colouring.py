@@ -11,7 +11,11 @@ from numpy.typing import NDArray
 
 from app.figures.colours import SEQUENTIAL_RAMP, UNKNOWN_COLOUR, get_colour
 from app.view_models.cluster_view import ClusterView, RunView
+from app.view_models.image_columns import list_view_columns, read_view_column
+from crlc.data.columns import Column, ColumnInfo
+from crlc.data.list_columns import TEXT
 from crlc.errors import NotFoundError
+from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback, no_progress
 
@@ -19,6 +23,16 @@ NO_VALUE = 65535
 _MAX_VALUE = 65534
 COLOURINGS = ("cluster", "label", "class", "confidence", "agreement")
 """Properties by which points can be coloured; `agreement` is the neighbour agreement."""
+
+COLUMN_PREFIX = "column:"
+"""Prefix of the colouring by a column of the dataset: `column:camera`."""
+
+_MAX_COLUMN_CATEGORIES = 20
+"""So many categories of a column have a colour of their own; the palette repeats after twenty."""
+
+_OTHERS_COLOUR = "#b8b8b8"
+_CLIPPED_PERCENT = 1
+"""The ramp ends at this percentile on both sides, so that one outlier does not take all colours."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +72,30 @@ def list_colourings(view: ClusterView) -> tuple[str, ...]:
     return tuple(name for name in COLOURINGS if possible[name])
 
 
+def has_column_colourings(view: ClusterView) -> bool:
+    """Return whether points can be coloured by a column, without reading it."""
+    return any(info.kind != TEXT for info in list_view_columns(view))
+
+
+def list_column_colourings(view: ClusterView) -> tuple[ColumnInfo, ...]:
+    """Return the columns by which points can be coloured: no free text, and those with several values first."""
+    infos = [info for info in list_view_columns(view) if info.kind != TEXT]
+    return tuple(sorted(infos, key=lambda info: not _has_several_values(read_view_column(view, info.name))))
+
+
 def compute_colouring(view: ClusterView, by: str, report: ProgressCallback = no_progress) -> Colouring:
     """Return the values and the legend of a colouring.
 
     Args:
         view: the run or dataset.
-        by: one of `list_colourings(view)`.
+        by: one of `list_colourings(view)`, or `COLUMN_PREFIX` and the name of a column.
         report: receives the progress of neighbour agreement, which is slow the first time.
 
     Raises:
         NotFoundError: the view has no such colouring.
     """
+    if by.startswith(COLUMN_PREFIX):
+        return _colour_by_column(read_view_column(view, by.removeprefix(COLUMN_PREFIX)))
     if by not in list_colourings(view):
         raise NotFoundError(f"{view.name} cannot be coloured by {by!r}. Choose one of: {', '.join(COLOURINGS)}.")
     if by == "cluster":
@@ -87,6 +114,45 @@ def compute_colouring(view: ClusterView, by: str, report: ProgressCallback = no_
         assert view.confidence is not None
         return _build_continuous(view.confidence, "confidence")
     return _build_continuous(view.compute_quality(report).images.neighbour_agreement, "neighbour agreement")
+
+
+def _has_several_values(column: Column) -> bool:
+    known = column.values[column.is_known]
+    return len(known) > 0 and bool((known != known[0]).any())
+
+
+def _colour_by_column(column: Column) -> Colouring:
+    if column.info.is_coded:
+        return _colour_by_category(column)
+    known = column.values[column.is_known]
+    low, high = np.percentile(known, (_CLIPPED_PERCENT, 100 - _CLIPPED_PERCENT)) if len(known) else (0.0, 0.0)
+    if low == high and len(known):
+        low, high = known.min(), known.max()
+    colouring = _build_continuous((column.values - low) / ((high - low) or 1.0), column.info.title)
+    below, above = ("≤ " * bool((known < low).any()), "≥ " * bool((known > high).any()))
+    ends = {
+        "low": to_printable(f"{column.info.title} {below}{column.info.format(float(low))}"),
+        "high": above + column.info.format(float(high)),
+    }
+    return Colouring(colouring.values, {**colouring.scale, **ends})
+
+
+def _colour_by_category(column: Column) -> Colouring:
+    """Number the categories by frequency, so that the frequent ones have colours of their own."""
+    counts = np.bincount(column.values[column.is_known], minlength=len(column.names))
+    order = np.argsort(-counts, kind="stable")
+    others = int((counts[order[_MAX_COLUMN_CATEGORIES:]] > 0).sum())
+    ranks = np.empty(len(order) + 1, np.int64)
+    ranks[order] = np.minimum(np.arange(len(order)), _MAX_COLUMN_CATEGORIES)
+    ranks[-1] = -1
+
+    def get_text(number: int) -> str:
+        return format_count(others, "other value") if number == _MAX_COLUMN_CATEGORIES else column.names[order[number]]
+
+    def choose_colour(number: int) -> str:
+        return _OTHERS_COLOUR if number == _MAX_COLUMN_CATEGORIES else get_colour(number)
+
+    return _build_categories(ranks[column.values], get_text, f"no {column.info.title.lower()}", choose_colour)
 
 
 def _interpolate(ramp: Sequence[str], fraction: float) -> str:

@@ -6,6 +6,7 @@ Columns that the import of an earlier version did not read are absent until the 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -35,6 +36,9 @@ from crlc.paths import decode_path, to_printable
 
 _FILE_KINDS = ("folder", "zip", "csv")
 _SECONDS_PER_HOUR = 3600
+_MAX_SINGLE_LOOKUPS = 1_000
+"""Up to this number, images are looked up by their ids; beyond it, the whole column is read at once."""
+
 _ZIP_STAMP = re.compile(r"\((\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\)")
 
 
@@ -81,32 +85,37 @@ def read_column(dataset: ImageDataset, name: str, ids: ImageIds | None = None) -
         raise NotFoundError(
             f"{dataset.name} has no column {name!r}.", advice=f"Choose one of: {', '.join(infos) or 'none'}."
         )
-    return _read_column(dataset, infos[name], ids)
+    return read_columns(dataset, [infos[name]], ids)[0]
+
+
+def read_columns(dataset: ImageDataset, infos: Iterable[ColumnInfo], ids: ImageIds | None = None) -> list[Column]:
+    """Read columns that `list_columns` returned; `ids` are those of `read_column`."""
+    few = None if ids is None or len(ids) > _MAX_SINGLE_LOOKUPS else ids.tolist()
+    found = []
+    with Manifest(dataset.folder) as manifest:
+        for info in infos:
+            there, column = _read(manifest, info, few)
+            order = np.argsort(there, kind="stable")
+            by_id = column.take(order)
+            found.append(by_id if ids is None else by_id.look_up(there[order], ids))
+    return found
 
 
 def read_all_columns(dataset: ImageDataset, ids: ImageIds | None = None) -> list[Column]:
     """Read every column of a dataset; the arguments are those of `read_column`."""
-    return [_read_column(dataset, info, ids) for info in list_columns(dataset)]
+    return read_columns(dataset, list_columns(dataset), ids)
 
 
-def _read_column(dataset: ImageDataset, info: ColumnInfo, ids: ImageIds | None) -> Column:
-    with Manifest(dataset.folder) as manifest:
-        found, column = _read(manifest, info)
-    order = np.argsort(found, kind="stable")
-    by_id = column.take(order)
-    return by_id if ids is None else by_id.look_up(found[order], ids)
-
-
-def _read(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
+def _read(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -> tuple[ImageIds, Column]:
     """Return ids in an unspecified order, and the values in the same order."""
     if info.name == QUALITY and info.origin == "pixels":
-        parts = [read_numbers(manifest, name, PHOTO_TABLE) for name in ("brightness", "contrast", "sharpness")]
+        parts = [read_numbers(manifest, name, PHOTO_TABLE, few) for name in ("brightness", "contrast", "sharpness")]
         flags = flag_quality(*(values for _, values in parts))
         return parts[0][0], Column(info, flags, (BLURRED, DARK, GOOD, UNIFORM))
     if info.name == FOLDER and info.origin == "file":
-        return _read_folders(manifest, info)
+        return _read_folders(manifest, info, few)
     if info.name == FILE_DATE and info.origin == "file":
-        return _read_file_dates(manifest, info)
+        return _read_file_dates(manifest, info, few)
     expression, table = {"exif": (info.name, PHOTO_TABLE), "pixels": (info.name, PHOTO_TABLE)}.get(
         info.origin, ("bytes" if info.name == FILE_SIZE else info.name, None)
     )
@@ -114,9 +123,9 @@ def _read(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
         query = "SELECT number FROM list_columns WHERE name = ?"
         expression, table = f"v{manifest.connection.execute(query, (info.name,)).fetchone()[0]}", LIST_TABLE
     if not info.is_coded:
-        ids, values = read_numbers(manifest, expression, table)
+        ids, values = read_numbers(manifest, expression, table, few)
         return ids, Column(info, values)
-    ids, texts = read_texts(manifest, expression, table)
+    ids, texts = read_texts(manifest, expression, table, few)
     codes, names = _encode(texts)
     return ids, Column(info, codes, tuple(name.decode("utf-8", "replace") for name in names))
 
@@ -137,8 +146,8 @@ def _encode(texts: TextColumn) -> tuple[IntArray, list[bytes]]:
     return np.where(missing, -1, ranks[indices]), [found[index] for index in order]
 
 
-def _read_folders(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
-    ids, paths = read_texts(manifest, "path")
+def _read_folders(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -> tuple[ImageIds, Column]:
+    ids, paths = read_texts(manifest, "path", ids=few)
     codes, names = _encode(paths)
     folders = [name.rpartition(b"/")[0] for name in names]  # paths are distinct, but an array has none of bytes
     distinct = sorted(set(folders))
@@ -148,12 +157,12 @@ def _read_folders(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Colum
     return ids, Column(info, by_path[codes] if len(codes) else codes, texts)
 
 
-def _read_file_dates(manifest: Manifest, info: ColumnInfo) -> tuple[ImageIds, Column]:
+def _read_file_dates(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -> tuple[ImageIds, Column]:
     """Read the modification time from the stamp: nanoseconds of a file, or the tuple that a zip archive stores."""
     expression = "iif(stamp GLOB '[0-9]*:*', CAST(stamp AS INTEGER) / 1e9, NULL)"
-    ids, seconds = read_numbers(manifest, expression)
+    ids, seconds = read_numbers(manifest, expression, ids=few)
     if np.isnan(seconds).any():
-        text_ids, stamps = read_texts(manifest, "stamp")
+        text_ids, stamps = read_texts(manifest, "stamp", ids=few)
         assert np.array_equal(ids, text_ids)
         bounds = stamps.offsets.tolist()
         texts = (stamps.content[start:end].decode() for start, end in pairwise(bounds))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -57,41 +58,50 @@ def read_content_versions(manifest: Manifest) -> tuple[ImageIds, IntArray]:
     return _parse_numbers(ids), _parse_numbers(versions)
 
 
-def read_numbers(manifest: Manifest, expression: str, table: str | None = None) -> tuple[ImageIds, DoubleArray]:
+def read_numbers(
+    manifest: Manifest, expression: str, table: str | None = None, ids: Sequence[int] | None = None
+) -> tuple[ImageIds, DoubleArray]:
     """Return the ids of the readable images and the value of a numeric SQL expression for each, NaN for NULL.
 
     Args:
         manifest: the manifest.
         expression: a column of `images` or of the other table.
         table: another table by image id, or `None`.
+        ids: some images to read; `None` for all.
     """
-    ids, values = _read_columns(manifest, [_join_numbers("images.id"), _join_floats(expression)], table)
+    there, values = _read_columns(manifest, [_join_numbers("images.id"), _join_floats(expression)], table, ids)
     found = [np.fromstring(part, np.float64, sep=" ") for part in values]
-    return _parse_numbers(ids), np.concatenate(found) if found else np.empty(0, np.float64)
+    return _parse_numbers(there), np.concatenate(found) if found else np.empty(0, np.float64)
 
 
-def read_texts(manifest: Manifest, expression: str, table: str | None = None) -> tuple[ImageIds, TextColumn]:
+def read_texts(
+    manifest: Manifest, expression: str, table: str | None = None, ids: Sequence[int] | None = None
+) -> tuple[ImageIds, TextColumn]:
     """Return the ids of the readable images and the value of an SQL expression for each, as text.
 
     Args:
         manifest: the manifest.
         expression: a column of `images` or of the other table.
         table: another table by image id, or `None`.
+        ids: some images to read; `None` for all.
     """
     expressions = [_join_numbers("images.id"), _join_text(expression), _join_lengths(expression)]
-    ids, texts, lengths = _read_columns(manifest, expressions, table)
-    return _parse_numbers(ids), TextColumn(b"".join(filter(None, texts)), _parse_numbers(lengths))
+    there, texts, lengths = _read_columns(manifest, expressions, table, ids)
+    return _parse_numbers(there), TextColumn(b"".join(filter(None, texts)), _parse_numbers(lengths))
 
 
 def _read_columns(
-    manifest: Manifest, expressions: Sequence[str], table: str | None = None
+    manifest: Manifest, expressions: Sequence[str], table: str | None = None, ids: Sequence[int] | None = None
 ) -> tuple[tuple[Any, ...], ...]:
     """Return, for each SQL expression, its value in every block of the table that has readable images."""
     joined = "" if table is None else f" LEFT JOIN {table} ON {table}.id = images.id"
-    query = (
-        f"SELECT {', '.join(expressions)} FROM images{joined} WHERE images.id > ? AND images.id <= ? AND status = 'ok'"
-    )
-    rows = list(_read_blocks(manifest, query))
+    query = f"SELECT {', '.join(expressions)} FROM images{joined} WHERE status = 'ok' AND images.id "
+    if ids is None:
+        rows = list(_read_blocks(manifest, query + "> ? AND images.id <= ?"))
+    else:
+        some = query + "IN (SELECT value FROM json_each(?))"
+        found = manifest.connection.execute(some, (json.dumps(list(ids)),)).fetchone()
+        rows = [] if found[0] is None else [found]
     return tuple(zip(*rows, strict=True)) or ((),) * len(expressions)
 
 

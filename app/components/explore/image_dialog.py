@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from html import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -32,6 +33,7 @@ from app.state.widgets import get_widget_value, set_widget_value
 from app.urls import build_image_url
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.colouring import compute_colouring
+from app.view_models.image_columns import describe_image
 from app.view_models.view_cache import open_annotations, open_view
 from app.view_models.words import get_words
 from crlc.annotations.store import HistoryEntry
@@ -48,6 +50,7 @@ _LISTED_CLASSES = 5
 _SIMILAR_IMAGES = 60
 _LARGE_PIXELS = 1400
 _STYLE = Path(__file__).with_name("image_dialog.css")
+_COLUMN_TITLE = "text-align:left;font-weight:400;opacity:.8;padding-right:1rem;white-space:nowrap;vertical-align:top"
 _LOOPBACK_ADDRESSES = (None, "127.0.0.1", "::1")
 
 
@@ -120,6 +123,7 @@ def _show(view: ClusterView, row: int, method: str | None, go_to_map: Callable[[
                 marked=Highlight(focus=Focus(row, move=False, turn=record.id)),
                 height=150,
             )
+        _show_columns(view, record.id)
         more, there = st.columns(2)
         if more.button(
             "Show similar",
@@ -303,6 +307,20 @@ def _show_neighbours(view: ClusterView, row: int) -> None:
     show_image_grid(
         tiles, build_tile_images_url(view, tiles), key="gallery-neighbours", columns=_NEIGHBOURS, opened=open_image
     )
+
+
+def _show_columns(view: ClusterView, image_id: int) -> None:
+    """Show every column of the image in a popover: there is no room for them beside the image."""
+    found = describe_image(view, image_id)
+    with st.popover(
+        "Details", icon=":material/info:", width="stretch", key="dialog-columns", help="Shows the columns of the image."
+    ):
+        rows = "".join(
+            f"<tr title='{escape(info.description)}'><th scope='row' style='{_COLUMN_TITLE}'>{escape(info.title)}</th>"
+            f"<td style='overflow-wrap:anywhere'>{escape(text)}</td></tr>"
+            for info, text in found
+        )
+        st.html(f"<table style='font-size:.9rem;border-spacing:0 .15rem'>{rows}</table>")
 
 
 def _list_facts(view: ClusterView, row: int, size: tuple[int | None, int | None]) -> list[Fact]:

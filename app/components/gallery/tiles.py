@@ -14,12 +14,14 @@ from app.components.gallery.image_grid import Tile, show_image_grid
 from app.state.exploring import change_picks, get_explore_state, open_image, pop_rerun_request, request_rerun, set_page
 from app.urls import build_gallery_url
 from app.view_models.cluster_view import ClusterView
+from app.view_models.image_columns import describe_images
 from crlc.arrays import ImageIds
 from crlc.data.image_lookup import read_records
 from crlc.paths import to_printable
 
 PER_PAGE = 60
 _THUMBNAIL_PIXELS = 160
+_TOOLTIP_COLUMNS = 12
 _FULL_WIDTH_COLUMNS = 8
 """With this many columns or more, a gallery is as wide as the page."""
 
@@ -32,6 +34,8 @@ def build_tiles(
     caption: Callable[[int], str] | None = None,
     mark: Callable[[int], str | None] | None = None,
     colour: Callable[[int], str] | None = None,
+    *,
+    detailed: bool = False,
 ) -> list[Tile]:
     """Return the tiles of some images, in their order.
 
@@ -41,8 +45,10 @@ def build_tiles(
         caption: returns the caption of an image by its index in `rows`; by default that of the view.
         mark: returns the frame of an image by its index in `rows`.
         colour: returns the colour of the dot of an image by its row in the view; by default that of its cluster.
+        detailed: True if the tooltips list the columns of the images.
     """
     records = read_records(view.dataset, view.ids[rows])
+    details = describe_images(view, view.ids[rows]) if detailed else None
     tiles = []
     for index, row in enumerate(rows.tolist()):
         record = records.get(int(view.ids[row]))
@@ -58,6 +64,9 @@ def build_tiles(
                 caption=view.format_caption(row) if caption is None else caption(index),
                 colour=view.get_colour(cluster) if colour is None else colour(row),
                 mark=None if mark is None else mark(index),
+                details=""
+                if details is None
+                else "\n".join(f"{title}: {text}" for title, text in details[index][:_TOOLTIP_COLUMNS]),
             )
         )
     return tiles
@@ -104,7 +113,11 @@ def show_paged_gallery(
     def build(part: slice) -> list[Tile]:
         shown = rows[part]
         return build_tiles(
-            view, shown, None if caption is None else lambda index: caption(int(shown[index])), colour=colour
+            view,
+            shown,
+            None if caption is None else lambda index: caption(int(shown[index])),
+            colour=colour,
+            detailed=True,
         )
 
     show_paged_tiles(view, len(rows), build, name=name, columns=columns, picking=picking)

@@ -44,7 +44,7 @@ def build_ids_url(view: ClusterView) -> str:
 def build_values_url(view: ClusterView, by: str) -> str:
     """Return the URL of the colour values: one little-endian uint16 per image, in the order of the map."""
     level = "" if view.shown_level is None else f"&level={view.shown_level}"
-    return f"{_build_base_url(view)}/values/{by}.bin?v={view.version}{level}"
+    return f"{_build_base_url(view)}/values/{quote(by, safe='')}.bin?v={view.version}{level}"
 
 
 def serve_coordinates(request: Request) -> Response:
@@ -102,5 +102,5 @@ def _send_array(request: Request, array: NDArray[Any], dtype: str, state: str) -
 MAP_ROUTES = [
     Route("/maps/{kind}/{name}/coordinates/{method}.bin", serve_coordinates),
     Route("/maps/{kind}/{name}/ids.bin", serve_ids),
-    Route("/maps/{kind}/{name}/values/{by}.bin", serve_values),
+    Route("/maps/{kind}/{name}/values/{by:path}.bin", serve_values),  # the name of a column may have a slash
 ]

@@ -29,6 +29,9 @@ class Tile:
     mark: str | None = None
     """Frame of the image: `good`, `bad` or none."""
 
+    details: str = ""
+    """Further lines of the tooltip."""
+
 
 @cache
 def _load_component() -> Any:

@@ -17,7 +17,7 @@ function buildFigure(gallery, item, order) {
   figure.dataset.id = item.id;
   const tile = element("button", "tile");
   tile.type = "button";
-  tile.title = item.title;
+  tile.title = item.details ? `${item.title}\n${item.details}` : item.title;
   tile.setAttribute("aria-label", item.title);
   const image = element("img");
   image.alt = "";
@@ -46,7 +46,7 @@ function buildFigure(gallery, item, order) {
     caption.append(dot);
   }
   caption.append(element("span", "text", item.caption));
-  caption.title = item.title;
+  caption.title = tile.title;
   figure.append(caption);
   return figure;
 }
