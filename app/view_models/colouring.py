@@ -130,10 +130,8 @@ def _colour_by_column(column: Column) -> Colouring:
         low, high = known.min(), known.max()
     colouring = _build_continuous((column.values - low) / ((high - low) or 1.0), column.info.title)
     below, above = ("≤ " * bool((known < low).any()), "≥ " * bool((known > high).any()))
-    ends = {
-        "low": to_printable(f"{column.info.title} {below}{column.info.format(float(low))}"),
-        "high": above + column.info.format(float(high)),
-    }
+    first, last = column.info.format_range(float(low), float(high))
+    ends = {"low": to_printable(f"{column.info.title} {below}{first}"), "high": above + last}
     return Colouring(colouring.values, {**colouring.scale, **ends})
 
 

@@ -38,6 +38,7 @@ LIST_PREFIX = "list_"
 """Prefix of a column of a CSV list whose name has another meaning already."""
 
 _SECONDS_PER_DAY = 86_400
+_DAYS_WITHOUT_TIME = 3
 _MANY_DIGITS = 1e15
 
 
@@ -64,6 +65,14 @@ class ColumnInfo:
     def is_coded(self) -> bool:
         """Whether the values are texts: categories or free text."""
         return self.kind in (CATEGORY, TEXT)
+
+    def format_range(self, low: float, high: float) -> tuple[str, str]:
+        """Return both ends of a range as text; a range of some days without the time of day."""
+        if self.kind == DATE and high - low > _DAYS_WITHOUT_TIME * _SECONDS_PER_DAY:
+            return format_date(low // _SECONDS_PER_DAY * _SECONDS_PER_DAY), format_date(
+                high // _SECONDS_PER_DAY * _SECONDS_PER_DAY
+            )
+        return self.format(low), self.format(high)
 
     def format(self, value: float) -> str:
         """Return a number or date as text."""

@@ -72,7 +72,7 @@ def test_colouring_by_a_column(workspace: Workspace, tmp_path):
     assert known[5] == 65534
     assert (np.diff(known.astype(int)) >= 0).all()
     assert set(by_date.values[6:].tolist()) <= {NO_VALUE}
-    assert (by_date.scale["low"], by_date.scale["high"][0]) == ("Taken ≤ 1970-01-01 01:12:00", "≥")
+    assert (by_date.scale["low"], by_date.scale["high"][0]) == ("Taken ≤ 1970-01-01", "≥")
     by_camera = compute_colouring(view, "column:camera")
     texts = [(entry["text"], entry["count"], entry["colour"]) for entry in by_camera.scale["entries"]]
     assert texts[:2] == [("A", 3, PALETTE[0]), ("B", 1, PALETTE[1])]  # the most frequent first
