@@ -87,7 +87,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     frame.press("0")  # points are smaller the nearer they are on the screen
     expect(frame).to_have_attribute("data-point-size", f"{fitted[1]:.2f}")
     select_option(page, "explore-order", 1)
-    expect(page.locator(".tile").first).to_have_attribute("title", "00199.png · cluster 1, confidence 60.0%")
+    expect(page.locator(".tile").first).to_have_attribute("aria-label", "00199.png · cluster 1, confidence 60.0%")
     for number, first in (
         (2, "00139.png · cluster 1, confidence 71.8%"),
         (3, "00079.png · cluster 0, confidence 83.5%"),
@@ -106,7 +106,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     button(page, "next-page-explore").click()
     grid = expect_page(page, 4, 4, 20)
     expect(grid.locator(".broken .tile")).to_have_count(1)
-    expect(grid.locator(".broken .tile")).to_have_attribute("title", "00007.png · cluster 0, confidence 97.6%")
+    expect(grid.locator(".broken .tile")).to_have_attribute("aria-label", "00007.png · cluster 0, confidence 97.6%")
 
     page.goto(f"{app.url}/clusters")
     cluster_card(page, 0).get_by_role("button", name="cluster 0", exact=True).click()
