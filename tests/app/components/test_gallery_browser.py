@@ -93,7 +93,7 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
         (3, "00079.png · cluster 0, confidence 83.5%"),
     ):
         button(page, "next-page-explore").click()
-        expect(page.locator(".tile").first).to_have_attribute("title", first)
+        expect(page.locator(".tile").first).to_have_attribute("aria-label", first)
         grid = expect_page(page, number, 4, 60)
     assert len(requests) == 4  # one for each page that was shown, and one for the new order
     open_and_close_image(page, grid, 41)
