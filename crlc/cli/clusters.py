@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `clusters`."""
     add_run_argument(parser)
+    parser.add_argument(
+        "--words",
+        metavar="WORDS|FILE",
+        help="suggest names from these words, separated by commas, or one per line of a file; needs the features of an "
+        "image-text model, which 'crlc search RUN WORDS --model open_clip/NAME' computes",
+    )
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", help="edit to make; without an action, list the clusters"
     )
@@ -71,7 +77,7 @@ def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Outp
         elif options.action == "redo":
             print_undone(annotations.redo(run=run.id), output)
         elif options.action is None:
-            _print_clusters(run, dataset, annotations, output)
+            _print_clusters(run, dataset, annotations, output, options.words)
         elif options.action == "level":
             _change_level(options.level, RunAnalysis(run, dataset, annotations.refresh()), annotations, output)
         else:
@@ -140,7 +146,9 @@ def _split_members(
     return [now.ids[members[part == number]].tolist() for number in range(options.into)]
 
 
-def _print_clusters(run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output) -> None:
+def _print_clusters(
+    run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output, own_words: str | None
+) -> None:
     from crlc.clusters.clustering import Clustering
     from crlc.clusters.names import get_display_names
     from crlc.data.imagenet_words import WORDS_ORIGIN
@@ -150,7 +158,7 @@ def _print_clusters(run: RunFolder, dataset: ImageDataset, annotations: Annotati
     edited = clustering.apply_edits(state)
     names = get_display_names(run.read_metadata(), edited)
     confidence, sizes = edited.compute_mean_confidence(), edited.count_images()
-    words = _suggest_words(dataset, edited)
+    words = _suggest_words(dataset, edited) if own_words is None else _suggest_own_words(dataset, edited, own_words)
     content = [
         {
             "cluster": number,
@@ -176,7 +184,8 @@ def _print_clusters(run: RunFolder, dataset: ImageDataset, annotations: Annotati
     ]
     lines = format_table(("cluster", "images", "confidence", "name", *(["words"] if words else [])), rows)
     if words:
-        lines.append(f"Suggested names with their lift over all images: {WORDS_ORIGIN}.")
+        origin = WORDS_ORIGIN if own_words is None else "your words, compared by an image-text model"
+        lines.append(f"Suggested names with their lift over all images: {origin}.")
     moved = int(edited.is_moved.sum())
     if moved:
         lines.append(f"Images moved manually: {moved:,}.")
@@ -198,6 +207,17 @@ def _suggest_words(dataset: ImageDataset, edited: EditedClustering) -> dict[int,
     compute_missing_class_scores(dataset)
     scores = read_class_scores(dataset, edited.ids)
     return {} if scores is None else ImageWords(scores, edited.clusters).by_cluster
+
+
+def _suggest_own_words(dataset: ImageDataset, edited: EditedClustering, given: str) -> dict[int, list[SuggestedName]]:
+    """Return suggested names by cluster from a list of words, or from a file with one word per line."""
+    from pathlib import Path
+
+    from crlc.services.image_text import OwnWords, parse_words, require_text_features
+
+    is_file = "," not in given and Path(given).is_file()
+    words = parse_words(Path(given).read_text(encoding="utf-8", errors="replace") if is_file else given)
+    return OwnWords(require_text_features(dataset, edited.ids), edited.clusters, words).by_cluster
 
 
 def _format_words(words: list[SuggestedName]) -> str:

@@ -19,7 +19,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="+", metavar="WORDS", help="word such as dog, name of a cluster, label, or part of a file name"
     )
     parser.add_argument(
-        "--in", dest="kind", metavar="KIND", help="search only label, cluster, word or 'file name' (default: all)"
+        "--in", dest="kind", metavar="KIND", help="search only label, cluster, word, 'file name' or text (default: all)"
     )
     parser.add_argument(
         "--at-least",
@@ -28,6 +28,12 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="minimum probability of a word, from 0 to 1 (default: 0.2)",
     )
+    parser.add_argument(
+        "--model",
+        metavar="open_clip/NAME",
+        help="first compute the features of this image-text model, where they are missing; searches then take any text",
+    )
+    parser.add_argument("--weights", default="", metavar="FILE", help="local weights file of the model")
     parser.add_argument("-n", type=int, default=20, metavar="N", help="maximum number of printed images (default: 20)")
 
 
@@ -41,6 +47,14 @@ def run_search(options: argparse.Namespace, workspace: Workspace, output: Output
     if not 0 < options.at_least <= 1:
         raise UsageError(f"--at-least {options.at_least} is not allowed: it must be above 0 and at most 1.")
     scope = open_search_scope(workspace, options.name)
+    if options.model:
+        from crlc.data.feature_source import FeatureSource
+        from crlc.services.image_text import compute_text_features
+        from crlc.training.device import choose_device
+
+        source = FeatureSource(options.model, options.weights)
+        compute_text_features(workspace, scope.dataset, source, device=choose_device("auto"), report=output.progress)
+        scope = open_search_scope(workspace, options.name)
     compute_missing_class_scores(scope.dataset)
     search = ImageSearch(scope, create_matchers(scope, options.at_least))
     text = " ".join(options.words)

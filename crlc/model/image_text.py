@@ -8,6 +8,7 @@ file (`open_clip_config.json`, as on the hub), it replaces the architecture of t
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -186,8 +187,12 @@ def _load_model(found: _Weights) -> Any:
 
 
 def _create_network(network: str, options: dict[str, Any]) -> Any:
-    quick_gelu = bool(options.get("quick_gelu"))
-    return _import_open_clip().create_model(network, load_weights=False, force_quick_gelu=quick_gelu)
+    open_clip, quick_gelu = _import_open_clip(), bool(options.get("quick_gelu"))
+    logging.disable(logging.WARNING)  # open_clip warns of random weights, which are loaded next
+    try:
+        return open_clip.create_model(network, load_weights=False, force_quick_gelu=quick_gelu)
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _require_architecture(name: str, architecture: str) -> None:

@@ -1,4 +1,4 @@
-"""Kinds of search: by label, cluster name, word and file name. Words are ranked by their probability."""
+"""Kinds of search: by label, cluster name, word, file name and free text. Words are ranked by their probability."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from crlc.arrays import ImageIds
 from crlc.data.image_lookup import iterate_readable_paths
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
 from crlc.paths import from_printable
+from crlc.services.image_text import ImageTextFeatures
 from crlc.services.search import Match, Matcher, SearchScope, SearchSuggestion
 
 MIN_PROBABILITY = 0.2
 """Images that show a word with a lower probability are not found."""
+
+MAX_TEXT_RESULTS = 100
+"""Number of images that a free text finds: it ranks all images, and has no natural threshold."""
 
 _MAX_COUNTED_WORDS = 24
 """Words of which images are counted for the suggestions of one text: each takes about 1 ms with 100,000 images."""
@@ -29,7 +33,13 @@ def create_matchers(scope: SearchScope, min_probability: float = MIN_PROBABILITY
         scope: the images to search.
         min_probability: lowest probability of a word in an image that is found.
     """
-    return [LabelMatcher(scope), ClusterMatcher(scope), WordMatcher(scope, min_probability), FileMatcher(scope)]
+    return [
+        LabelMatcher(scope),
+        ClusterMatcher(scope),
+        WordMatcher(scope, min_probability),
+        FileMatcher(scope),
+        TextMatcher(scope),
+    ]
 
 
 class LabelMatcher:
@@ -177,6 +187,37 @@ class FileMatcher:
         ids, paths = self._paths
         found = ids[np.fromiter((wanted in path for path in paths), np.bool_, len(paths))]
         return np.isin(self._scope.ids, found, assume_unique=True)
+
+
+class TextMatcher:
+    """Finds the images that are most similar to a free text, if the dataset has features of an image-text model."""
+
+    kind = "text"
+
+    def __init__(self, scope: SearchScope) -> None:
+        """Store the scope."""
+        self._scope = scope
+
+    @cached_property
+    def _features(self) -> ImageTextFeatures | None:
+        return ImageTextFeatures.find(self._scope.dataset, self._scope.ids)
+
+    def find(self, text: str) -> list[Match]:
+        """Return the most similar images.
+
+        Raises:
+            CrlcError: the text encoder of the model cannot be loaded.
+        """
+        if self._features is None:
+            return []
+        found = self._features.rank(text, MAX_TEXT_RESULTS)
+        return [Match(f"text: {text}", self._scope.ids[found.rows], found.probabilities)]
+
+    def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
+        """Return the text itself: any text can be searched for."""
+        if self._features is None or not limit:
+            return []
+        return [SearchSuggestion(self.kind, text, min(MAX_TEXT_RESULTS, len(self._features.rows)))]
 
 
 def _build_suggestion(kind: str, name: str, images: int, text: str) -> SearchSuggestion:

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
+from crlc.data.feature_source import FeatureSource, write_feature_source
 from crlc.files import ArrayFile, replace_file
 from crlc.model import CrlcNetwork
 from crlc.model.projection import Projection
@@ -50,6 +52,9 @@ def load_frozen_features(
         report=report,
         world=world,
     )
+    if world.is_rank_zero and settings.model.backbone.startswith(OPEN_CLIP_PREFIX):
+        folder = (images.feature_folder or file.parent / "features") / f"{built.identity}-{images.size}"
+        write_feature_source(folder, FeatureSource(settings.model.backbone, settings.model.weights))
     projection = network.projection
     if fit and isinstance(projection, Projection) and not projection.is_fitted:
         projection.fit(features.iterate_chunks)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from app.components.explore.search_box import show_search_box
 from app.server.routes.search import build_suggestions_url
-from app.state.exploring import clear_selection, get_explore_state, select_images
+from app.state.exploring import clear_selection, get_explore_state, record_edit, select_images
 from app.view_models.cluster_view import ClusterView
 from app.view_models.words import FoundImages, get_text_search
-from crlc.errors import UsageError
+from crlc.errors import CrlcError
 from crlc.paths import to_printable
 
 _MAX_TITLE_CHARACTERS = 40
@@ -17,10 +17,14 @@ def show_text_search(view: ClusterView) -> None:
     """Show the search box."""
 
     def search(text: str, kind: str | None) -> None:
+        if not text.strip():
+            clear_selection()
+            return
         try:
             result = get_text_search(view).search(text, kind)
-        except UsageError:  # an empty text
-            clear_selection()
+        except CrlcError as error:  # the text encoder cannot be loaded
+            record_edit(None)
+            get_explore_state().problem = str(error)
             return
         shown = to_printable(text)
         if len(shown) > _MAX_TITLE_CHARACTERS:
