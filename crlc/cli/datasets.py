@@ -13,10 +13,12 @@ from crlc.cli.columns import build_columns_content, format_columns, summarize_co
 from crlc.cli.output import Output
 from crlc.cli.tables import format_table
 from crlc.data.dataset import DatasetSummary, ImageDataset
+from crlc.data.imported_vectors import VectorReport, import_vectors
 from crlc.data.importer import ImportReport
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.data.sources.table import MAX_FURTHER_COLUMNS
+from crlc.data.vector_files import open_vector_file
 from crlc.errors import CrlcError, UsageError
 from crlc.formatting import format_bytes, format_count, format_duration
 from crlc.paths import to_printable
@@ -33,7 +35,8 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help=f"folder, .zip, .npz, .csv with a column `path`, or built-in dataset: {', '.join(BUILTIN_DATASETS)}",
+        help="folder, .zip, .npz, .csv or .parquet with a column `path`, or built-in dataset: "
+        f"{', '.join(BUILTIN_DATASETS)}",
     )
     parser.add_argument("--name", metavar="NAME", help="name of the dataset (default: the name of the source)")
     parser.add_argument(
@@ -63,6 +66,13 @@ def add_import_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N|all",
         help="maximum number of images: a reproducible sample, spread over the whole source (default: all)",
     )
+    parser.add_argument(
+        "--vectors",
+        type=Path,
+        metavar="FILE",
+        help="vectors of the images (.npy, .npz or .parquet), by path or in order, which explore and train then use "
+        "instead of a backbone; missing files of a list are imported as points",
+    )
     parser.add_argument("--workers", type=int, metavar="N", help="number of decoding processes (default: one per core)")
     parser.add_argument(
         "--no-features",
@@ -81,13 +91,22 @@ def _parse_limit(text: str) -> int:
 def run_import(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Import images as a dataset, or update an existing one."""
     settings = ImportOptions(
-        options.size, options.classes, options.split, options.subset, options.limit, options.workers
+        options.size,
+        options.classes,
+        options.split,
+        options.subset,
+        options.limit,
+        placeholders=True if options.vectors else None,
+        workers=options.workers,
     )
+    if options.vectors is not None:
+        open_vector_file(options.vectors)  # a wrong file is reported before a long import
     dataset, report = workspace.import_dataset(
         options.source, name=options.name, options=settings, downloads=options.downloads, report=output.progress
     )
     summary = dataset.summarize()
-    if not options.no_features and dataset.get_default_size() == PHOTOGRAPH_SIZE:
+    vectors = None if options.vectors is None else import_vectors(dataset, options.vectors, output.progress)
+    if vectors is None and not options.no_features and dataset.get_default_size() == PHOTOGRAPH_SIZE:
         _compute_features(dataset, output)
     content = {
         "dataset": dataset.name,
@@ -99,12 +118,24 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
         name: value for name, value in dataset.info.options.restrictions.items() if getattr(settings, name) is None
     }
     lines = _format_import(dataset, report, summary)
+    if vectors is not None:
+        content["vectors"] = {**vars(vectors.vectors), "by_path": vectors.is_by_path, "unmatched": vectors.unmatched}
+        lines.append(_format_vectors(vectors))
     lines += [
         f"Unchanged from an earlier import: {name}={value}. To reset it, use --{name} {_RESET_VALUES[name]}."
         for name, value in inherited.items()
     ]
     output.print_result(content, lines)
     return 0
+
+
+def _format_vectors(report: VectorReport) -> str:
+    vectors = report.vectors
+    how = "by path" if report.is_by_path else "in the order of the images"
+    text = f"Vectors: {vectors.count:,} of {vectors.dimensions:,} numbers ({vectors.precision}), matched {how}."
+    if report.unmatched:
+        text += f" {format_count(report.unmatched, 'vector')} of other images ignored."
+    return text
 
 
 def _compute_features(dataset: ImageDataset, output: Output) -> None:

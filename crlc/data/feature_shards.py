@@ -80,8 +80,11 @@ class FeatureCache:
             if _read_class_shard(keys_file, len(self._shards[number])) is None:
                 yield number, self._shards[number]
 
-    def add(self, keys: IntArray, features: NDArray[np.float16], classes: ClassScores | None = None) -> None:
-        """Store the features of more images, (n, d), in a new shard, with their classes if they are known."""
+    def add(self, keys: IntArray, features: NDArray[Any], classes: ClassScores | None = None) -> None:
+        """Store the features of more images, (n, d), in a new shard, with their classes if they are known.
+
+        Those of backbones have half precision; imported vectors may be float32.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(file.name.split(".")[0]) for file in self.folder.glob("*.npy")), default=0)
         keys_file = self.folder / f"{number:06}.keys.npy"

@@ -41,6 +41,9 @@ class ImportOptions(Validated):
     workers: int | None = number(None, 1, MAX_WORKERS)
     """Number of decoding processes; by default one per available core."""
 
+    placeholders: bool | None = None
+    """Whether missing files of a list are imported with a placeholder, as points; for datasets with own vectors."""
+
     def __post_init__(self) -> None:
         """Check every field.
 

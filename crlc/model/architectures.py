@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import UsageError
 from crlc.model.backbone_pair import SEPARATOR, UNIT_NORMALIZATION, BackbonePair
 from crlc.model.backbones import AUTO_STEM, SCRATCH_BACKBONES
@@ -33,6 +34,11 @@ def build_untrained_backbone(name: str, image_size: int, stem: str = AUTO_STEM) 
     Raises:
         UsageError: the installed libraries do not have this backbone.
     """
+    if name.startswith(VECTORS_PREFIX):
+        raise UsageError(
+            "This run was trained on imported vectors: it has no backbone that could be exported.",
+            advice="Export tables or vectors instead.",
+        )
     try:
         if name in SCRATCH_BACKBONES:
             return SCRATCH_BACKBONES[name](image_size, stem).module

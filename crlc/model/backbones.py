@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import UsageError
 from crlc.model.class_head import ImageNetClassifier
 from crlc.model.pretrained import load_pretrained
+from crlc.model.vector_backbone import VectorBackbone, parse_vectors_name
 from crlc.model.weights_file import load_weights_file
 
 SMALL_IMAGE_PIXELS = 64
@@ -119,7 +121,7 @@ def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AU
 
     Args:
         name: small, resnet18, resnet34, resnet50 (from scratch); default, torchvision/NAME, timm/NAME,
-            open_clip/NAME (pretrained).
+            open_clip/NAME (pretrained); vectors/LENGTH-DIGEST (imported vectors).
         image_size: side of the images in pixels.
         weights: path of a checkpoint for one of the ResNets or an open_clip/NAME; empty for none.
         stem: first layers of a ResNet; see `build_resnet`.
@@ -138,5 +140,8 @@ def build_backbone(name: str, image_size: int, weights: str = "", stem: str = AU
         return backbone._replace(mean=IMAGENET_MEAN, std=IMAGENET_STD, identity=loaded.identity, rl_head=loaded.rl_head)
     if weights and not name.startswith(OPEN_CLIP_PREFIX):
         raise UsageError(f"weights={weights!r} is not allowed with backbone={name!r}, which has its own weights.")
+    if name.startswith(VECTORS_PREFIX):
+        dimensions, identity = parse_vectors_name(name)
+        return Backbone(VectorBackbone(), dimensions, identity=identity)
     found = load_pretrained(name, weights)
     return Backbone(found.module, found.dimensions, found.mean, found.std, found.identity, classifier=found.classifier)

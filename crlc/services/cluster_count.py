@@ -17,6 +17,7 @@ from crlc.data.augmentation import choose_recipe
 from crlc.data.dataset import ImageDataset
 from crlc.progress import ProgressCallback, no_progress
 from crlc.services.run_preparation import store_pixels
+from crlc.services.vectors import find_usable_vectors
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import TrainingImages, exclude_ids, load_images, select_ids, select_positions
 from crlc.training.network_builder import build_network
@@ -104,6 +105,10 @@ def suggest_for_dataset(
         UsageError: there are too few images, or `max_clusters` is out of range.
     """
     images = exclude_ids(load_images(dataset, dataset.get_default_size(), split=split), read_excluded_ids(dataset))
+    vectors = find_usable_vectors(dataset)
+    if vectors is not None:
+        found = _suggest_by_features(images, vectors.backbone, device, max_clusters=max_clusters, report=report)
+        return SuggestedCount(found, "imported vectors")
     if not suits_pixels(images):
         size = FROZEN_HEADS.data.image_size
         dataset = store_pixels(workspace, dataset, size, report)
@@ -136,22 +141,42 @@ def suggest_count(
     Raises:
         UsageError: there are too few images, or `max_clusters` is out of range.
     """
-    count = min(len(images), _MAX_IMAGES)
-    sample = select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
     if suits_pixels(images):
+        pixels = compute_pixel_vectors(_select_sample(images))
         return SuggestedCount(
-            suggest_cluster_count(compute_pixel_vectors(sample), max_clusters=max_clusters, seed=seed, report=report),
+            suggest_cluster_count(pixels, max_clusters=max_clusters, seed=seed, report=report),
             "pixel values, because the images are small and grey",
         )
-    settings = FROZEN_HEADS.replace(image_size=images.size)
+    found = _suggest_by_features(
+        images, FROZEN_HEADS.model.backbone, device, max_clusters=max_clusters, seed=seed, report=report
+    )
+    return SuggestedCount(found, "pretrained image features")
+
+
+def _select_sample(images: TrainingImages) -> TrainingImages:
+    count = min(len(images), _MAX_IMAGES)
+    return select_positions(images, np.linspace(0, len(images) - 1, count).astype(np.int64))
+
+
+def _suggest_by_features(
+    images: TrainingImages,
+    backbone: str,
+    device: torch.device,
+    *,
+    max_clusters: int,
+    seed: int = 0,
+    report: ProgressCallback,
+) -> ClusterCountSuggestion:
+    """Suggest a number of clusters from the features of a backbone, or from imported vectors."""
+    sample = _select_sample(images)
+    settings = FROZEN_HEADS.replace(image_size=images.size, backbone=backbone)
     built = build_network(settings, len(sample))
     built.network.to(device)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         vectors = load_frozen_features(
             built, sample, settings, Path(folder, "vectors.npy"), fit=True, report=report
         ).vectors
-        found = suggest_cluster_count(vectors, max_clusters=max_clusters, seed=seed, report=report)
-    return SuggestedCount(found, "pretrained image features")
+        return suggest_cluster_count(vectors, max_clusters=max_clusters, seed=seed, report=report)
 
 
 def compute_pixel_vectors(images: TrainingImages) -> NDArray[np.float32]:

@@ -43,6 +43,7 @@ from crlc.services.exploration import (
 )
 from crlc.services.explored_network import store_projection
 from crlc.services.run_preparation import store_pixels
+from crlc.services.vectors import apply_to_network
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import (
@@ -113,7 +114,7 @@ def explore_dataset(
 
     Args:
         workspace: workspace of the dataset. If the backbone's image size is not stored yet, it is imported.
-        dataset: dataset to explore; excluded images are left out.
+        dataset: dataset to explore; excluded images are left out. Imported vectors replace the default backbone.
         settings: options; `None` for the defaults.
         device: device that computes the features; `None` for the CPU.
         store_parts: store explorations of a growing part of the images while features are computed.
@@ -125,6 +126,7 @@ def explore_dataset(
         CrlcError: the original images are needed but missing, or the disk is full.
     """
     settings = settings or ExplorationSettings()
+    settings = replace(settings, network=apply_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     dataset = store_pixels(workspace, dataset, size, report)
     clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS

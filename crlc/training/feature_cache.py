@@ -19,6 +19,7 @@ from torch import Tensor
 from crlc.analysis.class_scores import rank_classes
 from crlc.arrays import IntArray
 from crlc.data.feature_shards import FeatureCache, build_feature_keys, get_classes_file, get_features_file
+from crlc.data.imported_vectors import VECTORS
 from crlc.files import writer_lock
 from crlc.model import CrlcNetwork
 from crlc.model.class_head import ImageNetClassifier
@@ -70,7 +71,7 @@ def count_missing_features(images: TrainingImages, identity: str) -> int:
     """
     if images.feature_folder is None:
         return len(images)
-    cache = FeatureCache(images.feature_folder / f"{identity}-{images.size}")
+    cache = FeatureCache(_find_cache(images.feature_folder, identity, images.size))
     return int((~cache.contains(make_feature_keys(images))).sum())
 
 
@@ -95,7 +96,7 @@ def load_or_compute_features(
         report: called with the progress.
         world: the processes, each of which computes a part.
     """
-    folder = (images.feature_folder or fallback) / f"{identity}-{images.size}"
+    folder = _find_cache(images.feature_folder or fallback, identity, images.size)
     if world.is_rank_zero:
         _merge_parts(folder)  # left by processes that were interrupted
     world.wait_for_all()
@@ -115,6 +116,11 @@ def load_or_compute_features(
     if network.classifier is not None and world.is_rank_zero:
         compute_missing_classes(cache, network.classifier)
     return BackboneFeatures(cache, images)
+
+
+def _find_cache(folder: Path, identity: str, image_size: int) -> Path:
+    """Return the folder of the shards of a feature set. Imported vectors do not depend on the image size."""
+    return folder / (identity if identity.startswith(f"{VECTORS}-") else f"{identity}-{image_size}")
 
 
 def _compute_features(

@@ -8,6 +8,7 @@ from typing import Any
 
 from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
 from crlc.data.augmentation import choose_recipe
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
 from crlc.training.images import TrainingImages
@@ -71,7 +72,7 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
         request.variant,
     )
     settings = build_preset(request.preset, context)
-    values: dict[str, Any] = {**_choose_image_size(request, settings), **request.values}
+    values: dict[str, Any] = {**_choose_image_size(request, settings, images.size), **request.values}
     if request.backbone is not None:
         values["backbone"] = request.backbone
     if request.weights:
@@ -83,7 +84,7 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
     return RunPlan(settings.with_overrides(request.assignments), choice.reason)
 
 
-def _choose_image_size(request: TrainRequest, settings: TrainSettings) -> dict[str, int]:
+def _choose_image_size(request: TrainRequest, settings: TrainSettings, image_size: int) -> dict[str, int]:
     """Return the image size of a requested pretrained backbone as a setting; empty if the preset decides."""
     if request.preset.startswith("paper-") or settings.pairing.pairs != NEIGHBOURS:
         return {}
@@ -92,6 +93,8 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings) -> dict[s
         return {"image_size": _IMAGENET_SIZE}
     if request.backbone is None or request.backbone in (*SCRATCH_NAMES, *PIP_BACKBONES):
         return {}
+    if request.backbone.startswith(VECTORS_PREFIX):
+        return {"image_size": image_size}  # images are only shown: any stored size will do
     return {"image_size": load_pretrained(request.backbone, request.weights).image_size}
 
 
@@ -121,6 +124,8 @@ def _choose_method(request: TrainRequest, *, has_glyphs: bool, image_size: int, 
         return MethodChoice(request.method, f"as in the preset {request.preset}")
     if request.method != AUTO:
         return MethodChoice(request.method, "as requested")
+    if request.backbone is not None and request.backbone.startswith(VECTORS_PREFIX):
+        return MethodChoice("two-stage", "two stages on the imported vectors")
     if request.frozen is not None or request.weights:
         return MethodChoice("two-stage", "two stages, as a pretrained backbone is requested")
     if request.backbone is not None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
 from crlc.backbone_catalogue import DEFAULT_BACKBONE, OPEN_CLIP_PREFIX
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import UsageError
 from crlc.training.setting_groups import (
     AUGMENTATIONS,
@@ -94,6 +95,11 @@ class TrainSettings:
             raise UsageError(
                 f"pretrain_epochs={stages.pretrain_epochs} is not allowed with frozen=True: "
                 "a frozen backbone is not trained in a first stage."
+            )
+        if stages.finetune_epochs and model.backbone.startswith(VECTORS_PREFIX):
+            raise UsageError(
+                f"finetune_epochs={stages.finetune_epochs} is not allowed with imported vectors: they have no backbone "
+                "that could be trained."
             )
         if stages.finetune_epochs and not model.frozen:
             raise UsageError(
@@ -186,9 +192,13 @@ def find_setting(name: str) -> tuple[str, str]:
 
 def is_known_backbone(name: str) -> bool:
     """Return whether a name has the form of a backbone name; the library may still not have that backbone."""
-    return name in SCRATCH_NAMES or all(
-        part in PIP_BACKBONES or part.startswith(("torchvision/", "timm/", OPEN_CLIP_PREFIX))
-        for part in name.split("+")
+    return (
+        name in SCRATCH_NAMES
+        or name.startswith(VECTORS_PREFIX)
+        or all(
+            part in PIP_BACKBONES or part.startswith(("torchvision/", "timm/", OPEN_CLIP_PREFIX))
+            for part in name.split("+")
+        )
     )
 
 
@@ -197,6 +207,11 @@ def _check_backbone(model: ModelSettings) -> None:
         near = difflib.get_close_matches(model.backbone, (*SCRATCH_NAMES, *PIP_BACKBONES), n=1)
         advice = f"Did you mean {near[0]}?" if near else f"A pretrained backbone is written as timm/{model.backbone}."
         raise UsageError(f"backbone={model.backbone!r} is not known.", advice=advice)
+    if model.backbone.startswith(VECTORS_PREFIX) and not (model.frozen and model.stored_features):
+        raise UsageError(
+            f"frozen=False is not allowed with backbone={model.backbone!r}: imported vectors cannot be trained.",
+            advice="Choose another backbone, or frozen=True.",
+        )
     if model.frozen and model.backbone in SCRATCH_NAMES and not model.weights:
         raise UsageError(
             f"frozen=True is not allowed with backbone={model.backbone!r}: it is not pretrained.",

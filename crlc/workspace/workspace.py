@@ -24,6 +24,7 @@ from crlc.data.manifest import Manifest
 from crlc.data.options import ImportOptions
 from crlc.data.sources import Source, UnreadableError
 from crlc.data.sources.opening import open_source
+from crlc.data.sources.table import CsvSource
 from crlc.errors import AccessError, BusyError, CrlcError, NotFoundError, SourceError, UsageError, explain_disk_full
 from crlc.files import writer_lock
 from crlc.paths import encode_path, to_printable
@@ -145,6 +146,8 @@ class Workspace:
                 folder = self._datasets / name
                 try:
                     announce = partial(decoding_starts, ImageDataset(folder))
+                    if info.options.placeholders and isinstance(source, CsvSource):
+                        source = CsvSource(source.location, has_placeholders=True)
                     outcome = Importer(folder, source, info.options, report, announce).run()
                 except BaseException:  # also if the user cancels the import
                     if is_new and not _has_images(folder):

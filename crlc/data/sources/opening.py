@@ -15,7 +15,7 @@ from crlc.data.sources.table import CsvSource
 from crlc.errors import SourceError
 from crlc.paths import to_printable
 
-_ADVICE = f"Give a folder, a .zip, an .npz, a .csv of paths, or one of {', '.join(BUILTIN_DATASETS)}."
+_ADVICE = f"Give a folder, a .zip, an .npz, a .csv or .parquet of paths, or one of {', '.join(BUILTIN_DATASETS)}."
 
 
 def open_source(given: str, downloads: Path) -> Source:
@@ -55,6 +55,6 @@ def _open_file(path: Path) -> Source:
         return open_npz(str(path))
     if suffix == ".zip" or zipfile.is_zipfile(path):
         return ZipSource(str(path))
-    if suffix in (".csv", ".tsv"):
+    if suffix in (".csv", ".tsv", ".parquet"):
         return CsvSource(str(path))
     raise SourceError(f"{path} is a single file of an unsupported kind.", advice=_ADVICE)

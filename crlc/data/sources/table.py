@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from crlc.data.placeholders import make_placeholder
 from crlc.data.sources.base import SPLITS, SourceEntry, UnreadableError, parse_split
 from crlc.data.sources.folder import describe_os_error, make_stamp, read_file
 from crlc.errors import SourceError
@@ -23,6 +24,7 @@ MAX_FURTHER_COLUMNS = 100
 """Further columns are ignored: more are rather the numbers of a feature vector than properties of an image."""
 
 _MAX_NAME_CHARACTERS = 60
+_PLACEHOLDER_STAMP = "missing"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """First bytes of a file that Excel saved as Unicode text."""
 
@@ -117,14 +119,19 @@ class ImageTable:
 
 
 class CsvSource:
-    """The images that a CSV file names; relative paths start from the folder of the CSV file."""
+    """The images that a CSV or Parquet file names; relative paths start from the folder of that file."""
 
     kind = "csv"
     has_folders = False
 
-    def __init__(self, location: str) -> None:
-        """Check that the file names images."""
-        self.location = location
+    def __init__(self, location: str, *, has_placeholders: bool = False) -> None:
+        """Check that the file names images.
+
+        Args:
+            location: path of the list.
+            has_placeholders: whether missing files are listed as images, with a placeholder as content.
+        """
+        self.location, self._has_placeholders = location, has_placeholders
         self._table = ImageTable(location)
 
     @property
@@ -137,21 +144,26 @@ class CsvSource:
         return self._table.count_ignored_columns()
 
     def list_entries(self) -> Iterator[SourceEntry]:
-        """Yield one entry per line; a missing file is listed with its problem."""
+        """Yield one entry per line; a missing file is listed with its problem, or as a placeholder."""
         for row in self._table.read_rows():
             path = next((text for text in list_spellings(row.path) if os.path.exists(self.original(text))), row.path)
             try:
                 status = os.stat(self.original(path))
                 yield SourceEntry(path, status.st_size, make_stamp(status), row.split, row.class_name, cells=row.cells)
             except (OSError, ValueError) as error:
+                if self._has_placeholders:
+                    yield SourceEntry(path, 0, _PLACEHOLDER_STAMP, row.split, row.class_name, cells=row.cells)
+                    continue
                 reason = describe_os_error(error) if isinstance(error, OSError) else "not a possible file name"
                 yield SourceEntry(
                     path, 0, "", row.split, row.class_name, f"{reason} (line {row.line} of the CSV)", row.cells
                 )
 
     def read(self, path: str) -> bytes:
-        """Return the content of one named file."""
+        """Return the content of one named file, or the placeholder of a missing one."""
         try:
+            if self._has_placeholders and not os.path.exists(self.original(path)):
+                return make_placeholder(path)
             return read_file(self.original(path))
         except ValueError:
             raise UnreadableError("not a possible file name") from None
@@ -164,9 +176,14 @@ class CsvSource:
 def read_csv_lines(location: str) -> Iterator[list[str]]:
     """Yield the lines of a CSV file as lists of cells. The delimiter is detected from the first line.
 
+    A Parquet file has the same lines: the names of its columns, without those of lists, and its values as text.
+
     Raises:
         SourceError: the file cannot be opened, or is not a CSV file.
     """
+    if location.lower().endswith(".parquet"):
+        yield from _read_parquet_lines(location)
+        return
     try:
         with open(location, "rb") as stream:
             is_wide = stream.read(2) in _UTF16_MARKS
@@ -179,6 +196,23 @@ def read_csv_lines(location: str) -> Iterator[list[str]]:
         raise SourceError(f"{location} cannot be opened: {describe_os_error(error)}.") from None
     except csv.Error as error:
         raise SourceError(f"{location} is not a readable CSV file: {error}.") from None
+
+
+def _read_parquet_lines(location: str) -> Iterator[list[str]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(location) as file:
+            names = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
+            yield names
+            for batch in file.iter_batches(columns=names):
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield ["" if value is None else str(value) for value in values]
+    except OSError as error:  # also of pyarrow
+        raise SourceError(f"{location} cannot be opened: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise SourceError(f"{location} is not a readable Parquet file: {str(error).splitlines()[0]}") from None
 
 
 def name_columns(header: list[str]) -> list[str]:
