@@ -42,7 +42,7 @@ from crlc.formatting import format_count
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
 from crlc.services.export import FORMATS, Exporter, resolve_destination
-from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, ExportFormat, ExportOptions, ExportPreview
+from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, FEATURE_KINDS, ExportFormat, ExportOptions, ExportPreview
 from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
 from crlc.workspace import Workspace
 
@@ -160,6 +160,8 @@ def _show_formats(formats: Mapping[str, ExportFormat]) -> ExportFormat:
 
 
 def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOptions:
+    if export_format is FORMATS["vectors"] and not isinstance(exporter, ProvisionalExporter):
+        return ExportOptions(features=_show_features_choice())
     if not export_format.has_coordinates:
         return ExportOptions()
     excluded, absolute_paths, columns = True, False, False
@@ -185,6 +187,19 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
             "list. A name that the table has already gets the prefix list_.",
         )
     return ExportOptions(method, excluded, absolute_paths, columns)
+
+
+def _show_features_choice() -> str:
+    restore_widget_value("export-features", "z", list(FEATURE_KINDS))
+    chosen = st.segmented_control(
+        "Features",
+        list(FEATURE_KINDS),
+        key="export-features",
+        format_func=FEATURE_KINDS.__getitem__,
+        required=True,
+        help="Learned features describe the clusters of this run; backbone features are the same for all its clusters.",
+    )
+    return chosen or "z"
 
 
 def _show_map_choice(exporter: Exporter, export_format: ExportFormat) -> str | None:

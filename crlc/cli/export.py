@@ -37,6 +37,14 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     destinations.add_argument(
         "--links", type=Path, metavar="DIR", help="one folder per cluster with links to the original images"
     )
+    destinations.add_argument(
+        "--vectors", type=Path, metavar="FILE", help="feature vectors of all images (.parquet, .npz or .npy)"
+    )
+    parser.add_argument(
+        "--features",
+        choices=("z", "h"),
+        help="with --vectors: learned features of the RL-head, or those of the backbone (default: z)",
+    )
     parser.add_argument(
         "--format",
         choices=_TOOL_FORMATS,
@@ -83,7 +91,7 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
     else:
         exporter = Exporter(workspace, RunStore(workspace).open(options.run))
     links = "copy" if options.copy else "relative" if options.relative else "absolute"
-    destination = options.out or options.model or options.links
+    destination = options.out or options.model or options.links or options.vectors
     report = exporter.write(
         export_format,
         destination,
@@ -93,6 +101,7 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
             absolute_paths=options.absolute_paths,
             columns=not options.no_columns,
             links=links,
+            features=options.features or "z",
         ),
         output.progress,
     )
@@ -117,6 +126,8 @@ def _choose_format(options: argparse.Namespace) -> ExportFormat:
         raise UsageError("--format is not allowed without --out.")
     if options.format:
         return FORMATS[options.format]
+    if options.vectors:
+        return FORMATS["vectors"]
     return FORMATS["model"] if options.model else FORMATS["folders"] if options.links else find_format(options.out)
 
 
@@ -134,6 +145,8 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
     for name in ("absolute_paths", "no_columns"):
         if getattr(options, name) and not export_format.is_table:
             raise UsageError(f"--{name.replace('_', '-')} is only for tables.")
+    if options.features is not None and not options.vectors:
+        raise UsageError("--features is not allowed without --vectors.")
     if options.copy and options.relative:
         raise UsageError("--copy and --relative cannot be combined: copies are not links.")
     if options.map is not None and not export_format.has_coordinates:
@@ -150,7 +163,7 @@ def _list_hints(
         hints.append(f"{images} without a cluster: added or changed after the run.")
     if report.details.get("map") is False:
         hints.append("The columns map_x and map_y are empty: the run has no map yet. Add --map umap to compute one.")
-    if export_format.instructions is not None:
+    if export_format.instructions is not None and not options.vectors:
         hints.append(f"To use it:\n\n{export_format.instructions(exporter, to_printable(str(report.path)))}")
     if options.model:
         hints.append(f"To assign new images, run: crlc assign {to_printable(str(report.path))} PATH")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MapSettings
 from crlc.annotations.label_csv import write_label_file
@@ -44,11 +45,13 @@ from crlc.services.tool_exports import (
     explain_image_folder,
     explain_label_studio,
     explain_onnx,
+    explain_vectors,
     write_coco_export,
     write_fiftyone_export,
     write_image_folder_export,
     write_label_studio_export,
     write_onnx_export,
+    write_vectors_export,
 )
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
@@ -137,6 +140,14 @@ class Exporter:
     def load_colours(self) -> Sequence[int]:
         """Return the colour of each cluster."""
         return load_or_assign_colours(self.workspace, self.run)
+
+    def read_vectors(self, kind: str) -> NDArray[Any]:
+        """Return the vectors `z` or `h` of the result, memory-mapped; `RunExport.rows` has their rows.
+
+        Raises:
+            CrlcError: the run has no result.
+        """
+        return read_result(self.run).arrays[kind]
 
     def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
         """Combine the result of the run with the annotations and the coordinates of a map.
@@ -366,6 +377,10 @@ FORMATS = {
         ExportFormat(
             "coco", "COCO classification", "Images, categories and one annotation per image, as JSON.",
             write_coco_export, None, "-coco.json", "application/json", instructions=explain_coco,
+        ),
+        ExportFormat(
+            "vectors", "Feature vectors", "Path and vector of each image, which can be imported again (--vectors).",
+            write_vectors_export, None, "-vectors.parquet", instructions=explain_vectors,
         ),
         ExportFormat(
             "onnx", "ONNX model", "Backbone and heads as one graph, for onnxruntime in any language.",

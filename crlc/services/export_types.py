@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from crlc.services.export import Exporter
 
 DEFAULT_PREVIEW_ROWS = 12
+FEATURE_KINDS = {"z": "Learned features (z)", "h": "Backbone features (h)"}
+"""Feature vectors that can be exported, with their names on screen."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,21 @@ class ExportOptions:
     links: str = LINK_KINDS[0]
     """Folders: absolute links, relative links, or copies."""
 
+    features: str = "z"
+    """Vectors: `z`, the learned features of the RL-head, or `h`, those of the backbone."""
+
     def __post_init__(self) -> None:
         """Validate the values.
 
         Raises:
             NotFoundError: there is no such map method.
-            UsageError: there is no such kind of link.
+            UsageError: there is no such kind of link or features.
         """
         if self.map is not None and self.map not in MAP_METHODS:
             raise NotFoundError(f"map={self.map!r} is not known.", advice=f"Choose one of: {', '.join(MAP_METHODS)}.")
+        if self.features not in FEATURE_KINDS:
+            allowed = ", ".join(FEATURE_KINDS)
+            raise UsageError(f"features={self.features!r} is not allowed: it must be one of {allowed}.")
         if self.links not in LINK_KINDS:
             raise UsageError(f"links={self.links!r} is not allowed: it must be one of {', '.join(LINK_KINDS)}.")
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from crlc.annotations.state import AnnotationState
 from crlc.data.dataset import ImageDataset
@@ -18,7 +21,7 @@ from crlc.workspace.workspace import Workspace
 
 PROVISIONAL_FORMATS = {
     key: FORMATS[key]
-    for key in ("csv", "parquet", "folders", "html", "imagefolder", "fiftyone", "label-studio", "coco")
+    for key in ("csv", "parquet", "folders", "html", "imagefolder", "fiftyone", "label-studio", "coco", "vectors")
 }
 """Formats that need no trained network."""
 
@@ -64,6 +67,15 @@ class ProvisionalExporter(Exporter):
     def build_default_file_name(self, export_format: ExportFormat) -> str:
         """Return the file name of a download: the dataset name with the suffix."""
         return make_safe_file_name(f"{self.dataset.name}-{PROVISIONAL}{export_format.suffix}")
+
+    def read_vectors(self, kind: str) -> NDArray[Any]:
+        """Return the features of the exploration.
+
+        Args:
+            kind: not used: there is one kind, as nothing was trained.
+        """
+        del kind
+        return self.exploration.vectors
 
     def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
         """Combine the exploration with the annotations.

@@ -17,6 +17,7 @@ from crlc.export.annotation_files import (
 from crlc.export.dataset_folders import DatasetFolderReport, write_fiftyone_folder, write_image_folder
 from crlc.export.destinations import explain_write_errors
 from crlc.export.onnx_script import ONNX_SCRIPT
+from crlc.export.vector_export import write_vectors
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback
@@ -53,6 +54,25 @@ def write_label_studio_export(
 ) -> ExportReport:
     """Write the tasks of Label Studio."""
     return _report_file(write_label_studio_file(exporter.read_rows(), file, report), file)
+
+
+def write_vectors_export(
+    exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback
+) -> ExportReport:
+    """Write the feature vectors of all images."""
+    written = write_vectors(exporter.read_rows(), exporter.read_vectors(options.features), file, report)
+    return ExportReport(
+        file,
+        f"Wrote {format_count(written.images, 'vector')} of {written.dimensions:,} numbers to "
+        f"{to_printable(str(file))}.",
+        {"excluded": written.excluded, "not assigned": written.not_assigned},
+        asdict(written),
+    )
+
+
+def explain_vectors(_: Exporter, path: str) -> str:
+    """Return the code that reads the file."""
+    return f"import pandas\n\ntable = pandas.read_parquet({path!r})  # columns path and vector\n"
 
 
 def write_onnx_export(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressCallback) -> ExportReport:

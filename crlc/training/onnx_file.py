@@ -15,6 +15,7 @@ from typing import IO
 import torch
 from torch import Tensor, nn
 
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import CrlcError, UsageError
 from crlc.files import write_new_file
 from crlc.training.model_file import ClusterNames, TrainedModel
@@ -102,6 +103,11 @@ def _build_merge_matrix(clusters: int, edits: ClusterNames) -> Tensor:
 
 def _convert(model: TrainedModel, file: Path) -> None:
     size = model.settings.data.image_size
+    if model.settings.model.backbone.startswith(VECTORS_PREFIX):
+        raise UsageError(
+            "This run was trained on imported vectors: it has no backbone that could be exported.",
+            advice="Export tables or vectors instead.",
+        )
     # At least two images: torch would make a batch of one a constant.
     pixels = torch.zeros((_EXAMPLE_IMAGES, size, size, 3), dtype=torch.uint8)
     try:

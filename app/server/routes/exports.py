@@ -38,6 +38,7 @@ def build_export_url(exporter: Exporter, export_format: ExportFormat, options: E
         "map": options.map or "",
         "excluded": "" if options.excluded else "no",
         "absolute": "yes" if options.absolute_paths else "",
+        "features": "" if options.features == "z" else options.features,
         "columns": "no" if export_format.is_table and not options.columns else "",
     }
     query = urlencode({name: value for name, value in parameters.items() if value})
@@ -63,6 +64,7 @@ def serve_export(request: Request) -> Response:
             parameters.get("map") or None,
             excluded=parameters.get("excluded") != "no",
             absolute_paths=parameters.get("absolute") == "yes",
+            features=parameters.get("features") or "z",
             columns=parameters.get("columns") != "no",
         )
         name = exporter.build_default_file_name(export_format)
