@@ -1,15 +1,19 @@
-"""Screenshots of the README: `python docs/make_screenshots.py` (about two minutes; needs tests/requirements.txt).
+"""Screenshots of the README: `python docs/make_screenshots.py` (about four minutes; needs tests/requirements.txt).
 
 Starts the app on a new workspace, as on a first start, and saves a screenshot of each page. The pages show the example;
-the Train page shows a new run on the digits.
+the Train page shows a new run on the digits. `--photographs` makes the one of photographs instead, which needs
+`pip install scikit-image`: see photographs.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import os
+import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +22,12 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from crlc.annotations.store import AnnotationStore
+from crlc.clusters.clustering import ClusterEditor
+from crlc.data.image_lookup import read_paths
+from crlc.services.analyse_run import RunAnalysis
 from crlc.workspace import Workspace
+from docs.photographs import NAMES, PHOTOGRAPHS, save_photographs
 from tests.app.conftest import CHROMIUM_FLAGS, end_app, find_chromium, start_app
 from tests.conftest import ROOT
 
@@ -77,6 +86,31 @@ def show_train(page: Page) -> None:
     expect(page.get_by_text("Epoch 20", exact=False).first).to_be_visible()
 
 
+def train_photographs(workspace: Workspace, folder: Path) -> None:
+    """Import and cluster the photographs, and name each cluster after what most of its images show."""
+    save_photographs(folder)
+    dataset, _ = workspace.import_dataset(str(folder))
+    environment = {**os.environ, "CRLC_WORKSPACE": str(workspace.root)}
+    photographs = sum(map(len, PHOTOGRAPHS.values()))
+    command = [sys.executable, "-m", "crlc", "train", dataset.name, "--clusters", str(photographs)]
+    subprocess.run(command, check=True, cwd=ROOT, env=environment)
+    analysis = RunAnalysis.open(workspace, "last")
+    stems = {image: path.rpartition("-")[0] for image, path in read_paths(dataset, analysis.ids)}
+    with AnnotationStore(dataset) as annotations:
+        editor = ClusterEditor(annotations, analysis.clustering)
+        for cluster in range(photographs):
+            found = Counter(stems[image] for image in analysis.ids[analysis.clusters == cluster].tolist())
+            (stem, _), *_ = found.most_common(1)
+            editor.set_name(cluster, NAMES.get(stem, stem))
+
+
+def show_photographs(page: Page) -> None:
+    """Open the cards of the clusters of photographs."""
+    page.get_by_role("link", name="Clusters").click()
+    expect(page.get_by_text("% confidence", exact=False).first).to_be_visible()
+
+
+SCREENSHOTS_OF_PHOTOGRAPHS: dict[str, Callable[[Page], None]] = {"photographs": show_photographs}
 SCREENSHOTS: dict[str, Callable[[Page], None]] = {
     "explore": show_explore,
     "neighbours": show_neighbours,
@@ -100,18 +134,22 @@ def main() -> None:
     """Save all screenshots."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=FOLDER)
+    parser.add_argument("--photographs", action="store_true", help="the screenshot of photographs")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=TIMEOUT_MS)
     with tempfile.TemporaryDirectory() as temporary, sync_playwright() as playwright:
-        process, url = start_app(Workspace(Path(temporary)), example=True)
+        workspace = Workspace(Path(temporary, "workspace"))
+        if options.photographs:
+            train_photographs(workspace, Path(temporary, "photographs"))
+        process, url = start_app(workspace, example=not options.photographs)
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(CHROMIUM_FLAGS))
         try:
             page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
             page.set_default_timeout(TIMEOUT_MS)
             page.goto(url)
-            expect(page.get_by_text("Example: 1,797 handwritten digits")).to_be_visible()
-            for name, show in SCREENSHOTS.items():
+            expect(page.get_by_text("photographs" if options.photographs else "Example: 1,797").first).to_be_visible()
+            for name, show in (SCREENSHOTS_OF_PHOTOGRAPHS if options.photographs else SCREENSHOTS).items():
                 show(page)
                 save_screenshot(page, name, options.out)
         finally:

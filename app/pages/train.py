@@ -259,7 +259,7 @@ def _show_setting(setting: SettingField, base: TrainSettings | None) -> Any:
     label = f"{setting.label} {_SYMBOLS[setting.name]}" if setting.name in _SYMBOLS else setting.label
     placeholder = f"{preset_value:g}" if isinstance(preset_value, float) else str(preset_value)
     if preset_value is None:
-        placeholder = "preset default"
+        placeholder = "default"  # a longer one does not fit into the narrow form
     key = _build_widget_key(setting.name)
     if setting.choices:
         return st.selectbox(
