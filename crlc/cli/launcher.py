@@ -14,10 +14,25 @@ import sys
 import time
 import uuid
 
+from crlc.errors import UsageError
 from crlc.subprocesses import python_command, python_environment
 
 _IS_LAUNCHED, _ERROR_FILE = "CRLC_LAUNCHED", "TORCHELASTIC_ERROR_FILE"
 """Environment variables of the launched processes."""
+
+
+def launch_processes(count: int) -> int:
+    """Run the command of this process in several processes, without its option `--devices`.
+
+    Raises:
+        UsageError: the number is not allowed.
+    """
+    if count < 1:
+        raise UsageError(f"devices={count} is not allowed: it must be at least 1.")
+    arguments = list(sys.argv[1:])
+    index = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
+    del arguments[index : index + (1 if "=" in arguments[index] else 2)]
+    return run_in_processes(count, arguments)
 
 
 def run_in_processes(count: int, arguments: list[str]) -> int:

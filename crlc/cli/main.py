@@ -26,6 +26,7 @@ from crlc.cli import (
     doctor,
     explore,
     export,
+    features,
     labels,
     neighbours,
     runs,
@@ -69,6 +70,11 @@ COMMANDS: dict[str, Command] = {
         "Compute a map and provisional clusters of a dataset, without training.",
         explore.add_explore_arguments,
         explore.run_explore,
+    ),
+    "features": Command(
+        "Compute the features of photographs, for the first map and training.",
+        features.add_features_arguments,
+        features.run_features,
     ),
     "count": Command(
         "Suggest a number of clusters for a dataset.", cluster_count.add_count_arguments, cluster_count.run_count

@@ -53,6 +53,13 @@ def add_device_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_devices_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the number of processes that share the work."""
+    parser.add_argument(
+        "--devices", type=int, default=1, metavar="N", help="number of processes, one per GPU (default: 1)"
+    )
+
+
 def add_engine_argument(parser: argparse.ArgumentParser) -> None:
     """Add the engine that computes the features of a frozen backbone."""
     parser.add_argument(

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crlc.cli.launcher import run_in_processes
-from crlc.cli.options import add_device_argument, add_engine_argument, add_run_argument
+from crlc.cli.launcher import launch_processes
+from crlc.cli.options import add_device_argument, add_devices_argument, add_engine_argument, add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.runs import format_metrics
 from crlc.errors import UsageError
@@ -105,7 +105,7 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_device_argument(parser)
     add_engine_argument(parser)
-    _add_devices_argument(parser)
+    add_devices_argument(parser)
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="change any other setting; can be repeated"
     )
@@ -127,7 +127,7 @@ def run_train(options: argparse.Namespace, workspace: Workspace, output: Output)
 
     request = _build_request(options)
     if options.devices != 1:
-        return _launch_processes(options.devices)
+        return launch_processes(options.devices)
     device = choose_device(options.device)
     events = _build_events(output, options.announce)
     with join_processes(device.type) as world:
@@ -146,7 +146,7 @@ def add_resume_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `resume`."""
     add_run_argument(parser)
     add_device_argument(parser)
-    _add_devices_argument(parser)
+    add_devices_argument(parser)
 
 
 def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
@@ -158,7 +158,7 @@ def run_resume(options: argparse.Namespace, workspace: Workspace, output: Output
     if _print_finished_run(options.run, workspace, output):
         return 0
     if options.devices != 1:
-        return _launch_processes(options.devices)
+        return launch_processes(options.devices)
     open_resumable_run(workspace, options.run)  # raises errors before the processes connect
     device = choose_device(options.device)
     with join_processes(device.type) as world:
@@ -186,12 +186,6 @@ def _print_finished_run(run_id: str, workspace: Workspace, output: Output) -> bo
 
 
 # ---- arguments
-
-
-def _add_devices_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--devices", type=int, default=1, metavar="N", help="number of processes, one per GPU (default: 1)"
-    )
 
 
 def _build_request(options: argparse.Namespace) -> RunRequest:
@@ -238,16 +232,6 @@ def _parse_clusters(text: str | None) -> int | SuggestClusters | None:
         raise UsageError(
             f"clusters={text!r} is not allowed: it must be a whole number, 'auto' or 'auto:MAX'."
         ) from None
-
-
-def _launch_processes(count: int) -> int:
-    """Run the same command in several processes."""
-    if count < 1:
-        raise UsageError(f"devices={count} is not allowed: it must be at least 1.")
-    arguments = list(sys.argv[1:])
-    index = next(i for i, word in enumerate(arguments) if word.split("=")[0] == "--devices")
-    del arguments[index : index + (1 if "=" in arguments[index] else 2)]
-    return run_in_processes(count, arguments)
 
 
 # ---- output

@@ -7,6 +7,7 @@ import torch
 from crlc.data.dataset import ImageDataset
 from crlc.data.options import PHOTOGRAPH_SIZE
 from crlc.progress import ProgressCallback, no_progress
+from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.feature_cache import count_missing_features, load_or_compute_features
 from crlc.training.images import load_images
 from crlc.training.network_builder import build_network
@@ -14,7 +15,12 @@ from crlc.training.presets import FROZEN_HEADS
 
 
 def compute_default_features(
-    dataset: ImageDataset, *, engine: str = "auto", device: torch.device, report: ProgressCallback = no_progress
+    dataset: ImageDataset,
+    *,
+    engine: str = "auto",
+    device: torch.device,
+    world: World = SINGLE_PROCESS,
+    report: ProgressCallback = no_progress,
 ) -> int:
     """Compute the features that the default method needs for photographs, and cache them with the dataset.
 
@@ -22,6 +28,7 @@ def compute_default_features(
         dataset: a dataset whose images are stored at the size of the default backbone.
         engine: engine that computes them: `auto`, `torch` or `openvino`.
         device: device of the backbone.
+        world: the processes, each of which computes a part.
         report: receives the progress.
 
     Returns:
@@ -30,9 +37,9 @@ def compute_default_features(
     images = load_images(dataset, PHOTOGRAPH_SIZE)
     built = build_network(FROZEN_HEADS, len(images))
     missing = count_missing_features(images, built.identity)
-    if missing:
+    if world.any_rank(missing > 0):  # in any: the first may have merged what an interrupted computation has left
         fallback = dataset.folder / "features"
         load_or_compute_features(
-            built.network.to(device), images, built.identity, fallback, engine=engine, report=report
+            built.network.to(device), images, built.identity, fallback, engine=engine, report=report, world=world
         )
     return missing

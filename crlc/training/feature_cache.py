@@ -106,7 +106,8 @@ def load_or_compute_features(
         own = missing[world.rank :: world.size]
         part = folder if world.size == 1 else folder / f"part-{world.rank}"
         with writer_lock(folder.with_suffix(f".{world.rank}.lock"), f"The feature cache {folder.name}"):
-            _compute_features(network, images, own, FeatureCache(part), (engine, identity), report)
+            if len(own):  # fewer images may be missing than there are processes
+                _compute_features(network, images, own, FeatureCache(part), (engine, identity), report)
         world.wait_for_all()
         if world.size > 1:
             if world.is_rank_zero:
