@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from app.background.import_preview import ImportPreview
 from app.background.previews import load_preview_modules, start_preview
 from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
 from crlc.data.dataset import ImageDataset
+from crlc.data.imported_vectors import import_vectors
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
+from crlc.data.vector_files import open_vector_file
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.progress import Progress
@@ -47,7 +50,11 @@ class ImportInProgress:
 
 
 def start_import(
-    workspace: Workspace, source: str, name: str | None = None, options: ImportOptions | None = None
+    workspace: Workspace,
+    source: str,
+    name: str | None = None,
+    options: ImportOptions | None = None,
+    vectors: Path | None = None,
 ) -> str:
     """Start an import, unless the same source is being imported; return the key of its task.
 
@@ -56,15 +63,19 @@ def start_import(
         source: a path, or the name of a built-in dataset.
         name: the dataset to resume or update; by default a name made from the source.
         options: import options; those that are not set stay as in an earlier import.
+        vectors: file of vectors of the images, which replace the features of a backbone.
     """
 
     def run(task: BackgroundTask) -> None:
+        if vectors is not None:
+            open_vector_file(vectors)  # a wrong file is reported before a long import
         load_preview_modules()  # while the images are decoded in other processes
         with ImportPreview() as preview:
 
             def start_decoding(dataset: ImageDataset, sizes: tuple[int, ...]) -> None:
                 task.result = ImportInProgress(dataset.name)
-                preview.start(dataset, sizes)
+                if vectors is None:
+                    preview.start(dataset, sizes)
 
             def report(progress: Progress) -> None:
                 preview.report(progress)
@@ -78,10 +89,12 @@ def start_import(
                 raise CrlcError(
                     f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
                 ) from None
+        if vectors is not None:
+            _import_vectors(dataset, vectors, task)
         task.result = ImportOutcome(dataset.name, outcome.readable, sum(outcome.unreadable.values()), outcome.seconds)
         if dataset.info.source_kind != "builtin":
             add_recent_folder(workspace, dataset.info.location)
-        if dataset.get_default_size() == PHOTOGRAPH_SIZE:
+        if vectors is not None or dataset.get_default_size() == PHOTOGRAPH_SIZE:
             start_preview(workspace, dataset)  # other images are first trained, or decoded at this size
 
     for key, task in list_imports(workspace).items():
@@ -90,6 +103,13 @@ def start_import(
     key = f"{_build_prefix(workspace)}{source}"
     start_task(key, f"Importing {source}", run)
     return key
+
+
+def _import_vectors(dataset: ImageDataset, vectors: Path, task: BackgroundTask) -> None:
+    try:
+        import_vectors(dataset, vectors, task.report)
+    except CrlcError as error:
+        raise CrlcError(f"{error.message} The images were imported without vectors.", advice=error.advice) from None
 
 
 def list_imports(workspace: Workspace) -> dict[str, BackgroundTask]:

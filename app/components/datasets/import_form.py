@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -49,8 +50,8 @@ def show_import_form(workspace: Workspace, *, is_first: bool) -> None:
         "Folder of images",
         key=importing.PATH_WIDGET,
         placeholder="e.g. /home/me/photos",
-        help="Imports all images in the folder and its subfolders. Also accepts .zip, .npz or .csv. Your files are "
-        "only read, never moved or changed.",
+        help="Imports all images in the folder and its subfolders. Also accepts .zip, .npz, .csv or .parquet. Your "
+        "files are only read, never moved or changed.",
     )
     path = parse_typed_path(importing.get_path())
     if browse_box.button("Browse folders", key="browse", icon=":material/folder_open:", width="stretch"):
@@ -168,8 +169,10 @@ def _show_question(path: str, count: SourceCount) -> None:
 
 def _start(workspace: Workspace, path: str, options: dict[str, Any]) -> bool:
     """Start an import; return False after showing why it cannot start."""
+    vectors = options.pop("vectors", None)
     try:
-        key = start_import(workspace, path, options=ImportOptions(**options))
+        given = ImportOptions(**options, placeholders=True if vectors else None)
+        key = start_import(workspace, path, options=given, vectors=vectors)
     except CrlcError as error:
         show_error(str(error))
         return False
@@ -181,7 +184,16 @@ def _start(workspace: Workspace, path: str, options: dict[str, Any]) -> bool:
 def _show_import_options() -> dict[str, Any]:
     """Return the options that differ from the defaults; the widgets of the others are empty."""
     size_box, limit_box, classes_box = st.columns(3)
+    typed = st.text_input(
+        "File of vectors",
+        key="import-vectors",
+        placeholder="None: compute features with the pretrained backbone",
+        help="Uses your own vectors (.npy, .npz or .parquet) instead of a backbone: one per image, by path or in the "
+        "order of the paths. Files of a list that do not exist are then shown as points.",
+    )
+    vectors = parse_typed_path(typed)
     return {
+        "vectors": Path(vectors).expanduser() if vectors else None,
         "size": size_box.number_input(
             "Stored size (px)", MIN_SIZE, MAX_SIZE, value=None, step=1, placeholder="Automatic",
             key="import-size",

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import streamlit as st
 
@@ -17,6 +18,7 @@ from app.components.datasets import import_form
 from app.components.datasets.dataset_card import describe_summary
 from app.components.map.first_map_estimate import build_first_map_estimate_command
 from app.pages.start import list_datasets
+from crlc.data.imported_vectors import read_imported_vectors
 from crlc.data.importer import Importer
 from crlc.data.manifest import Manifest
 from crlc.files import writer_lock
@@ -209,6 +211,21 @@ def test_dataset_card_resumes_an_interrupted_import(empty: Workspace, photos: Pa
     assert alerts(test) == ""
     assert empty.list_dataset_names() == [photos.name]
     assert list_imports(empty) == {}
+
+
+def test_import_form_imports_points_with_vectors(empty: Workspace, tmp_path: Path):
+    (tmp_path / "points.csv").write_text("path\n" + "\n".join(f"gone/{number}.jpg" for number in range(12)))
+    np.save(tmp_path / "v.npy", np.eye(12, 5, dtype=np.float32))
+    test = page("start")
+    test.text_input(key="import-path").set_value(str(tmp_path / "points.csv"))
+    test.text_input(key="import-vectors").set_value(str(tmp_path / "v.npy")).run()
+    test.button(key="import-folder").click().run()
+    for task in list_imports(empty).values():
+        task.wait(60)
+        assert task.error is None
+    dataset = empty.open_dataset("points")
+    vectors = read_imported_vectors(dataset)
+    assert (dataset.summarize().readable, vectors.count, vectors.dimensions) == (12, 12, 5)
 
 
 def test_start_page_shows_why_an_import_failed(empty: Workspace):
