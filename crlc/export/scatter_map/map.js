@@ -121,6 +121,7 @@ class PointMap extends MovingMap {
   show(coordinates, ids, values, names = null) {
     const isNew = coordinates !== this.coordinates;
     const keepsView = isNew && this.setLayout(coordinates, ids);
+    if (isNew) this.layers.reset();
     const scaleText = JSON.stringify(this.data.scale);
     const isRecoloured = values !== this.values || this.scaleText !== scaleText;
     const { kind, entries } = this.data.scale;
@@ -181,6 +182,7 @@ class PointMap extends MovingMap {
     const flags = new Uint8Array(count);
     const counts = new Uint32Array(NO_VALUE + 1);
     let total = 0;
+    let isChanged = this.flags?.length !== count;
     for (let row = 0; row < count; row++) {
       const matches = !shown || shown(row);
       if (matches) counts[this.values[row]]++;
@@ -188,12 +190,13 @@ class PointMap extends MovingMap {
       const marked = chosen && chosen(row);
       flags[row] = (visible ? 1 : 0) | (marked ? 2 : 0);
       if (visible && marked) total++;
+      isChanged ||= (this.flags[row] & 1) !== (flags[row] & 1);
     }
     this.legend.count((value) => counts[value]);
     this.chosenCount = total;
     this.flags = flags;
     this.points.setFlags(flags);
-    this.layers.reset();
+    if (isChanged) this.layers.reset(); // a selection changes neither names nor contour lines
     const visible = (this.visibleCount = flags.reduce((sum, flag) => sum + (flag & 1), 0));
     const images = `${visible.toLocaleString("en")} images`;
     const text = total ? `${total.toLocaleString("en")} of ${images} selected` : images;
