@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.components.clusters.cards import list_cluster_facts, show_cards
 from app.components.clusters.editing import merge_clusters, move_images, rename_cluster, show_history
 from app.components.clusters.level_slider import open_shown_level, show_level_slider
+from app.components.clusters.own_words import show_own_words
 from app.components.clusters.splitting import show_split_form, show_split_parts, show_split_preview
 from app.components.clusters.suggestions import show_suggestions
 from app.components.common.current_view import show_current_view
@@ -108,11 +109,13 @@ def _show_all_clusters(view: RunView) -> None:
 
 def _show_all_cards(view: RunView, tab: DeltaGenerator) -> None:
     with tab:
-        sorting, level, merging = st.columns([2.4, 0.8, 0.8], vertical_alignment="center")
+        sorting, level, naming, merging = st.columns([2.4, 0.8, 0.8, 0.8], vertical_alignment="center")
         with sorting:
             numbers = _list_clusters(view)
         with level:
             show_level_slider(view)
+        with naming:
+            show_own_words(view)
         with merging:
             _show_merge_button(view)
         show_cards(view, numbers)

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.view_models.numbered_edits import EditSession
 from crlc.arrays import ImageIds
+from crlc.services.words import SuggestedName
 
 _KEY = "clusters-page"
 
@@ -36,6 +37,15 @@ class ClustersState:
     preview: SplitPreview | None = None
     parts: tuple[int, ...] = ()
     """The clusters that the last split made; they are shown beside each other. Empty otherwise."""
+
+    words_task: str | None = None
+    """Key of the background task that suggests names from the user's words."""
+
+    words_problem: str = ""
+    """What is wrong with the user's words; empty if nothing is."""
+
+    own_suggestions: dict[int, list[SuggestedName]] | None = None
+    """Suggested names by cluster from the user's words; `None` for those of ImageNet."""
 
 
 def get_clusters_state(run: str = "") -> ClustersState:

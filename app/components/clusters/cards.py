@@ -19,6 +19,7 @@ from app.view_models.cluster_view import MOST_TYPICAL, ClusterView, RunView
 from app.view_models.numbered_edits import parse_card_edit
 from app.view_models.words import describe_suggested_name, get_words
 from crlc.formatting import format_count
+from crlc.services.words import SuggestedName
 
 _CARDS_PER_PAGE = 15
 _TYPICAL_IMAGES = 6
@@ -99,11 +100,19 @@ def _build_card(view: ClusterView, number: int) -> ClusterCard:
 
 
 def _build_words(view: ClusterView, number: int) -> list[CardWord]:
+    own = get_clusters_state(view.name).own_suggestions if isinstance(view, RunView) else None
+    if own is not None:
+        return [CardWord(one.name, one.lift, _describe_own_word(one)) for one in own.get(number, [])]
     words = get_words(view)
     return [
         CardWord(one.name, one.lift, describe_suggested_name(one))
         for one in (words.by_cluster.get(number, []) if words is not None else [])
     ]
+
+
+def _describe_own_word(word: SuggestedName) -> str:
+    coverage = f"Mean probability {word.coverage:.0%} among your words in these images"
+    return f"{coverage}, {word.lift:.1f} times that in all images; compared by an image-text model."
 
 
 def list_cluster_facts(view: ClusterView, number: int) -> list[Fact]:
