@@ -14,6 +14,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from crlc.analysis.class_scores import rank_classes
+from crlc.model.class_head import ImageNetClassifier
 from crlc.training.feature_cache import BackboneFeatures, FeatureCache, load_or_compute_features, make_feature_keys
 from crlc.training.images import select_positions
 from tests.conftest import ROOT
@@ -101,3 +103,25 @@ def test_features_report_progress_after_each_batch(tmp_path: Path, monkeypatch: 
         build_network(), images, "colours", tmp_path, report=lambda progress: done.append(progress.done)
     )
     assert done == [0, 64, 128, 192, 200, 200]  # 0: the engine is being loaded
+
+
+def test_classes_are_stored_with_features_and_with_those_of_earlier_versions_and_merged_parts(tmp_path: Path):
+    images = make_random_images(30, tmp_path / "features")
+    folder, keys = tmp_path / "features" / "colours-8", make_feature_keys(images)
+    load_or_compute_features(build_network(), select_positions(images, np.arange(10)), "colours", tmp_path)
+    assert not FeatureCache(folder).read_classes(keys)["probability"].any()  # the backbone had no classifier
+    generator = np.random.default_rng(0)
+    weight = generator.normal(size=(1000, 6)).astype(np.float32)
+    classifier = ImageNetClassifier(weight, np.zeros(1000, np.float32))
+    features = compute_expected(images).astype(np.float16)
+    part = FeatureCache(folder / "part-1")  # left by an interrupted process
+    part.add(keys[10:20], features[10:20], rank_classes(features[10:20], *classifier))
+    network = build_network()
+    network.classifier = classifier
+    load_or_compute_features(network, images, "colours", tmp_path)
+    assert network.backbone.image_count == 10
+    found = FeatureCache(folder).read_classes(keys)
+    expected = np.argmax(compute_expected(images) @ weight.T, axis=1)
+    assert (found["number"][:, 0] == expected).mean() > 0.9  # features are rounded to half precision
+    assert (found["probability"][:, 0] > 0).all()
+    assert not list((folder / "part-1").glob("*.npy"))
