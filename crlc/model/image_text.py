@@ -27,7 +27,6 @@ from crlc.paths import to_printable
 _CONFIG_FILE = "open_clip_config.json"
 _SUFFIXES = (".safetensors", ".bin", ".pt", ".pth")
 _MAX_REASON_CHARACTERS = 160
-_Channels = tuple[float, float, float]
 
 
 class _Weights(NamedTuple):
@@ -60,8 +59,8 @@ class ImageTextBackbone(NamedTuple):
     """Image encoder with the size and normalisation of its images."""
 
     module: ImageEncoderModule
-    mean: _Channels
-    std: _Channels
+    mean: Sequence[float]
+    std: Sequence[float]
     image_size: int
     identity: str
 
@@ -99,7 +98,7 @@ def load_image_encoder(name: str, weights: str = "") -> ImageTextBackbone:
     cfg = _import_open_clip().get_model_preprocess_cfg(model)
     size = cfg["size"][0] if isinstance(cfg["size"], tuple | list) else cfg["size"]
     mean, std = (found.options.get(key) or cfg[key] for key in ("mean", "std"))
-    return ImageTextBackbone(ImageEncoderModule(model.visual), _to_rgb(mean), _to_rgb(std), int(size), found.identity)
+    return ImageTextBackbone(ImageEncoderModule(model.visual), mean, std, int(size), found.identity)
 
 
 @lru_cache(maxsize=1)
@@ -224,8 +223,3 @@ def _import_open_clip() -> Any:
 def _describe(error: Exception) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".")[:_MAX_REASON_CHARACTERS] if lines else type(error).__name__
-
-
-def _to_rgb(values: Sequence[float]) -> _Channels:
-    red, green, blue = map(float, values)
-    return red, green, blue

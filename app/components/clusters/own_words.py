@@ -82,7 +82,7 @@ def _clear_suggestions() -> None:
 
 
 def _show_model(view: RunView) -> None:
-    """Show what is missing before texts can be compared with images: the model, then its features."""
+    """Show the download of the image-text model, then the button that computes its features."""
     show_caption(
         f"Names from your own words, and search by any text, need an image-text model: {_MODEL.title}. Its features "
         "are computed once."
