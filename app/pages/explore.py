@@ -13,6 +13,7 @@ from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
 from app.components.explore import filter_bar
+from app.components.explore.column_panel import show_column_panel
 from app.components.explore.image_dialog import show_image_dialog
 from app.components.explore.image_search import list_found_images
 from app.components.explore.map_panel import show_map_panel
@@ -50,7 +51,7 @@ _NEEDS_QUALITY = (MOST_TYPICAL, OUTLIERS)
 _COLUMN = "column"
 """Choice of a colouring by a column of the dataset, which is chosen next to it."""
 
-_MAP_WIDTH, _GALLERY_WIDTH = 3, 2
+_MAP_WIDTH, _GALLERY_WIDTH, _COLUMNS_WIDTH = 3, 2, 1.3
 
 
 def render() -> None:
@@ -79,11 +80,18 @@ def _show(current: ClusterView) -> None:
         ensure_quality(view)
     colours = compute_colouring(view, by)
     shown = compute_mask(view, state.filters)
-    visible = shown & ~np.isin(colours.values, state.hidden_values.get(by, []))
+    hidden = np.isin(colours.values, state.hidden_values.get(by, []))
+    visible = shown & ~hidden
     picked = view.find_rows(np.array(get_picks_among(view.ids[visible]), np.int64))
     bar = st.container()  # its number of images is known after the gallery
     with st.container(key="explore-stage"):
-        map_side, gallery_side = st.columns([_MAP_WIDTH, _GALLERY_WIDTH], gap="small")
+        widths = [_MAP_WIDTH, _GALLERY_WIDTH]
+        if state.shows_columns:
+            column_side, map_side, gallery_side = st.columns([_COLUMNS_WIDTH, *widths], gap="small")
+            with column_side.container(key="column-side"):
+                show_column_panel(view, _select_listed(view) & ~hidden)
+        else:
+            map_side, gallery_side = st.columns(widths, gap="small")
         with map_side:
             drawn = show_map_panel(view, method, (by, colours), shown=shown, visible=visible, picked=picked)
         with gallery_side.container(key="gallery-side"):
@@ -96,6 +104,15 @@ def _show(current: ClusterView) -> None:
         filter_bar.show_filter_bar(view, current, len(listed))
     show_selection_bar(view, listed, picks, are_excluded=state.filters.excluded)
     show_image_dialog(view, drawn)
+
+
+def _select_listed(view: ClusterView) -> Mask:
+    """Return the mask of the images that the gallery lists because of a lasso or a search; else of all images."""
+    listing = filter_bar.get_listing(view)
+    mask = np.full(len(view.ids), listing is None)
+    if listing is not None:
+        mask[view.find_rows(listing.ids)] = True
+    return mask
 
 
 def _show_controls(view: ClusterView) -> tuple[str, str, str]:

@@ -43,6 +43,9 @@ class ExploreState:
     """Kind and name of the view."""
 
     filters: ImageFilters = field(default_factory=ImageFilters)
+    shows_columns: bool = False
+    """True if the histograms of the columns are shown beside the map."""
+
     filter_form: int = 0
     """Changes whenever filters change outside their form, which then gets new widgets.
 

@@ -20,7 +20,7 @@ _LISTED_ORIGINS = ("list", "exif")
 
 def list_view_columns(view: ClusterView) -> tuple[ColumnInfo, ...]:
     """Return the columns of the dataset of a view: those of an imported list first, then those of every photograph."""
-    found = _list_columns(_ViewKey(view))
+    found = _list_columns(ViewKey(view))
     return tuple(sorted(found, key=lambda info: info.origin != "list"))
 
 
@@ -30,10 +30,10 @@ def read_view_column(view: ClusterView, name: str) -> Column:
     Raises:
         NotFoundError: the dataset has no such column.
     """
-    info = next((info for info in _list_columns(_ViewKey(view)) if info.name == name), None)
+    info = next((info for info in _list_columns(ViewKey(view)) if info.name == name), None)
     if info is None:
         raise NotFoundError(f"{view.dataset.name} has no column {name!r}.")
-    return _read_column(_ViewKey(view), info)
+    return _read_column(ViewKey(view), info)
 
 
 def describe_images(view: ClusterView, ids: ImageIds) -> list[list[tuple[str, str]]]:
@@ -60,25 +60,28 @@ def describe_image(view: ClusterView, image_id: int) -> list[tuple[ColumnInfo, s
     return [(column.info, to_printable(text)) for column in columns if (text := column.format(0))]
 
 
-class _ViewKey:
+class ViewKey:
     """A view as a key of a cache: equal to others with the same images of the same import."""
 
     def __init__(self, view: ClusterView) -> None:
+        """Read the version of the dataset."""
         self.view = view
         self._identity = (view.dataset, view.dataset.version, view.layout_version)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ViewKey) and self._identity == other._identity
+        """Return whether both have the same images of the same import."""
+        return isinstance(other, ViewKey) and self._identity == other._identity
 
     def __hash__(self) -> int:
+        """Return a hash of the images and the import."""
         return hash(self._identity)
 
 
 @lru_cache(maxsize=8)
-def _list_columns(key: _ViewKey) -> tuple[ColumnInfo, ...]:
+def _list_columns(key: ViewKey) -> tuple[ColumnInfo, ...]:
     return list_columns(key.view.dataset)
 
 
 @lru_cache(maxsize=_CACHED_COLUMNS)
-def _read_column(key: _ViewKey, info: ColumnInfo) -> Column:
+def _read_column(key: ViewKey, info: ColumnInfo) -> Column:
     return read_columns(key.view.dataset, [info], key.view.ids)[0]

@@ -11,6 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.view_models.cluster_view import ClusterView
+from app.view_models.column_filters import (
+    ColumnFilter,
+    describe_column_filter,
+    limit_column_filters,
+    parse_column_filters,
+    select_by_column,
+)
+from app.view_models.image_columns import read_view_column
 from app.view_models.image_selection import OUTCOMES, Mask, select_outcome
 from crlc.arrays import ImageIds
 from crlc.data.dataset import ImageDataset
@@ -22,6 +30,7 @@ NO_LABEL = ""
 
 ANY_OUTCOME = OUTCOMES[0]
 _FULL_RANGE = (0, 100)
+_COLUMN_PREFIX = "column:"
 _MAX_LISTED = 3
 """A description lists this many values; more are counted."""
 
@@ -50,6 +59,9 @@ class ImageFilters:
     excluded: bool = False
     """True to list the excluded images, which are not on the map."""
 
+    columns: tuple[ColumnFilter, ...] = ()
+    """Conditions on columns of the dataset, at most one per column."""
+
     @property
     def active(self) -> tuple[str, ...]:
         """Names of the fields that differ from their default."""
@@ -59,8 +71,15 @@ class ImageFilters:
         """Return a copy with other values."""
         return replace(self, **changes)
 
+    def replace_column(self, name: str, condition: ColumnFilter | None) -> ImageFilters:
+        """Return a copy with another condition on a column; `None` to accept all its values."""
+        others = tuple(one for one in self.columns if one.name != name)
+        return replace(self, columns=others if condition is None else (*others, condition))
+
     def remove(self, name: str) -> ImageFilters:
-        """Return a copy without one filter, given by the name of its field."""
+        """Return a copy without one filter, given by its name in `ActiveFilter`."""
+        if name.startswith(_COLUMN_PREFIX):
+            return self.replace_column(name.removeprefix(_COLUMN_PREFIX), None)
         return replace(self, **{name: getattr(ImageFilters(), name)})
 
 
@@ -77,7 +96,8 @@ def decode_filters(text: str | None) -> ImageFilters:
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in given.items()
         }
-        filters = ImageFilters(**values)
+        columns = parse_column_filters(values.pop("columns", ()))
+        filters = ImageFilters(**values, columns=columns)
         low, high = filters.confidence
     except (ValueError, TypeError, AttributeError):
         return ImageFilters()
@@ -99,7 +119,7 @@ class ActiveFilter(NamedTuple):
     """An active filter, and its description for the user."""
 
     name: str
-    """Name of the field in `ImageFilters`."""
+    """Name of the field in `ImageFilters`; of a condition on a column, `column:` and the name of the column."""
 
     text: str
 
@@ -114,6 +134,7 @@ def limit_filters(view: ClusterView, filters: ImageFilters) -> ImageFilters:
         class_name=filters.class_name if filters.class_name in class_names else None,
         outcome=filters.outcome if view.classes is not None and filters.outcome in OUTCOMES else ANY_OUTCOME,
         confidence=filters.confidence if view.confidence is not None else _FULL_RANGE,
+        columns=limit_column_filters(view, filters.columns),
     )
 
 
@@ -153,6 +174,8 @@ def compute_mask(view: ClusterView, filters: ImageFilters) -> Mask:
         mask &= (percent >= filters.confidence[0]) & (percent <= filters.confidence[1])
     if filters.duplicates:
         mask &= np.isin(view.ids, find_duplicates(view.dataset, view.dataset.version))
+    for condition in filters.columns:
+        mask &= select_by_column(read_view_column(view, condition.name), condition)
     return mask
 
 
@@ -176,7 +199,10 @@ def describe_filters(view: ClusterView, filters: ImageFilters) -> list[ActiveFil
         "duplicates": "exact duplicates",
         "excluded": "excluded images",
     }
-    return [ActiveFilter(name, texts[name]) for name in filters.active]
+    found = [ActiveFilter(name, texts[name]) for name in filters.active if name in texts]
+    return found + [
+        ActiveFilter(_COLUMN_PREFIX + one.name, describe_column_filter(view, one)) for one in filters.columns
+    ]
 
 
 def _name_cluster(view: ClusterView, number: int) -> str:

@@ -92,7 +92,19 @@ def _remove_filters(names: list[str]) -> None:
             select_images(state.selection.ids[:0], "")
 
 
+def _set_columns_shown() -> None:
+    get_explore_state().shows_columns = bool(get_widget_value("explore-columns"))
+
+
 def _show_form(view: ClusterView, filters: ImageFilters) -> None:
+    set_widget_value("explore-columns", get_explore_state().shows_columns)
+    st.toggle(
+        "Histograms of columns",
+        key="explore-columns",
+        on_change=_set_columns_shown,
+        help="Shows date, camera, size, quality and the columns of an imported list beside the map. Drag over a "
+        "histogram or click a value to filter.",
+    )
     st.text_input(
         "File name",
         placeholder="Part of a file name",
