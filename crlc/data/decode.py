@@ -32,6 +32,12 @@ _TRANSPOSITIONS = {
 }
 _SIDES_SWAPPED = frozenset({5, 6, 7, 8})
 _SIXTEEN_BIT_MAX = 65535
+_HEIF = "HEIF"
+_HEIF_BRANDS = (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1")
+_MAX_BRAND_BYTES = 64
+_HEIF_ADVICE = "a HEIC photograph: to read it, run `pip install pillow-heif` and import again"
+_DAMAGED_HEIF = "a HEIC photograph that is damaged"
+_RAW_ADVICE = "a RAW photograph of a camera, which is not read: export it as JPEG"
 
 _FOREIGN_SIGNATURES = (
     (b"%PDF", "a PDF document, not an image"),
@@ -43,6 +49,10 @@ _FOREIGN_SIGNATURES = (
     (b"<?xml", "an XML file, not an image"),
     (b"<!DOCTYPE", "a web page, not an image"),
     (b"<html", "a web page, not an image"),
+    (b"FUJIFILMCCD-RAW", _RAW_ADVICE),
+    (b"IIU\0", _RAW_ADVICE),  # Panasonic
+    (b"IIRO", _RAW_ADVICE),  # Olympus
+    (b"FOVb", _RAW_ADVICE),  # Sigma
     (b"version https://git-lfs", "a Git LFS pointer: fetch the real file with `git lfs pull`"),
 )
 
@@ -144,11 +154,13 @@ def read_image_size(raw: RawImage) -> tuple[int, int]:
 
 
 def open_image(raw: RawImage) -> Image.Image:
-    """Open an image without decoding it. The formats are those that Pillow reads without plugins."""
+    """Open an image without decoding it. The formats are those of Pillow, and HEIC if pillow-heif is installed."""
     if not isinstance(raw, bytes):
         return Image.fromarray(raw[..., 0] if raw.shape[2:] == (1,) else raw)
     if not raw:
         raise UnreadableError("the file is empty")
+    if _is_heif(raw) and _register_heif():
+        return Image.open(io.BytesIO(raw), formats=(_HEIF,))
     try:
         return Image.open(io.BytesIO(raw), formats=_COMMON_FORMATS)
     except UnidentifiedImageError:
@@ -185,14 +197,36 @@ def _describe_foreign_file(start: bytes) -> str:
         if start.lstrip().startswith(magic):
             return reason
     if start[4:8] == b"ftyp":
-        if start[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc"):
-            return "a HEIC photograph, which Pillow does not read: convert it to JPEG"
-        return "a video, not an image"
+        return _describe_container(start)
     if not start.strip(b"\0"):
         return "not an image: it holds only zeros"
     if start.isascii() and b"\0" not in start:
         return "a text file, not an image"
     return "not an image that Pillow can read"
+
+
+def _describe_container(start: bytes) -> str:
+    """Describe a file of the ISO base media format: a photograph or a video."""
+    if _is_heif(start):
+        return _DAMAGED_HEIF if _register_heif() else _HEIF_ADVICE
+    return _RAW_ADVICE if start[8:12] == b"crx " else "a video, not an image"
+
+
+def _is_heif(start: bytes) -> bool:
+    """Return whether a file is a HEIC or HEIF photograph; AVIF files, which Pillow reads, are not."""
+    brands = start[8 : min(int.from_bytes(start[:4], "big"), _MAX_BRAND_BYTES)]
+    return start[4:8] == b"ftyp" and brands[:4] in _HEIF_BRANDS and b"avif" not in brands
+
+
+@cache
+def _register_heif() -> bool:
+    """Register the decoder of HEIC photographs; return whether it is installed. Loaded only if there is such a file."""
+    try:
+        import pillow_heif
+    except ImportError:
+        return False
+    pillow_heif.register_heif_opener()
+    return True
 
 
 @cache

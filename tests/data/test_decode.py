@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from crlc.data.decode import decode_square, decode_whole, read_image_size
+from crlc.data.decode import _register_heif, decode_photo, decode_square, decode_whole, read_image_size
 from crlc.data.sources import UnreadableError
 from tests.fixtures.broken_files import encode, make_sixteen_bit_rgb
 from tests.fixtures.images import make_image
+from tests.fixtures.photographs import MODEL, TAKEN, make_exif
 
 
 def decode_pixels(raw, size: int = 16) -> np.ndarray:
@@ -117,3 +119,48 @@ def test_decode_refuses_an_image_damaged_in_the_middle():
     raw[len(raw) // 2 : len(raw) // 2 + 50] = b"\xff" * 50
     with pytest.raises(UnreadableError, match="damaged"):
         decode_square(bytes(raw), 16)
+
+
+# ---- formats of telephones and cameras
+
+
+def make_heic(exif: Image.Exif) -> bytes:
+    pillow_heif = pytest.importorskip("pillow_heif")
+    stream = io.BytesIO()
+    file = pillow_heif.from_pillow(make_flat_image((200, 30, 40)).resize((64, 48)))
+    file.save(stream, quality=90, exif=exif.tobytes())
+    return stream.getvalue()
+
+
+def test_decode_reads_heic_photographs_with_their_metadata():
+    raw = make_heic(make_exif({MODEL: "iPhone 12", TAKEN: "2024:05:01 12:00:07"}))
+    size, square, metadata = decode_photo(raw, 16)
+    assert size == (64, 48)
+    np.testing.assert_allclose(np.asarray(square).mean(axis=(0, 1)), (200, 30, 40), atol=6)
+    assert (metadata.camera, metadata.taken) == ("iPhone 12", 1714564807)
+
+
+def test_decode_names_the_command_that_installs_the_heic_decoder(monkeypatch: pytest.MonkeyPatch):
+    raw = make_heic(make_exif({MODEL: "A"}))
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)  # as if it were not installed
+    monkeypatch.delitem(Image.OPEN, "HEIF", raising=False)
+    _register_heif.cache_clear()
+    try:
+        with pytest.raises(UnreadableError, match="pip install pillow-heif"):
+            decode_square(raw, 16)
+    finally:
+        monkeypatch.undo()
+        _register_heif.cache_clear()
+
+
+def test_decode_reads_avif_without_a_plugin():
+    raw = encode(make_flat_image((10, 200, 30)), "AVIF")
+    np.testing.assert_allclose(decode_pixels(raw).mean(axis=(0, 1)), (10, 200, 30), atol=6)
+
+
+@pytest.mark.parametrize(
+    "start", [b"FUJIFILMCCD-RAW 0201", b"IIU\0\x18\0\0\0", b"IIRO\x08\0\0\0", b"\0\0\0\x18ftypcrx \0\0\0\x01"]
+)
+def test_decode_says_that_raw_photographs_are_not_read(start: bytes):
+    with pytest.raises(UnreadableError, match="RAW photograph"):
+        decode_square(start + bytes(200), 16)
