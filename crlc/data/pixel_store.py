@@ -58,7 +58,10 @@ class PixelStore:
         self.size = size
         self._file = get_pixel_file(folder, size)
         if is_complete:
-            self._rows: int = read_json(get_marker_file(folder, size), _KIND, _VERSION, _ADVICE, _MarkerEntries)["rows"]
+            marker = get_marker_file(folder, size)
+            self._rows: int = read_json(marker, _KIND, _VERSION, _ADVICE, _MarkerEntries)["rows"]
+            if self._rows < 0:
+                raise DamagedError(f"{marker} is damaged: it has rows={self._rows}.", advice=_ADVICE)
         else:
             self._rows = self._file.stat().st_size // count_image_bytes(size)
         known = np.asarray(ids, dtype=np.int64)
