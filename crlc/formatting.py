@@ -87,16 +87,25 @@ def format_list(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join(texts[:limit]) + (f" and {hidden:,} more" if hidden > 0 else "")
 
 
-def format_progress(progress: Progress) -> str:
-    """Return one line: stage, fraction, count, speed and time left."""
+def format_progress(progress: Progress, separator: str = "  ") -> str:
+    """Return one line: stage, fraction, count, speed and time left.
+
+    Args:
+        progress: the progress.
+        separator: text between the parts. A page shows two spaces as one.
+    """
     parts = [progress.stage] if not progress.done else [progress.stage, f"{progress.done:,}"]
     if progress.total is not None:
         fraction = progress.done / progress.total if progress.total else 1.0
-        parts = [progress.stage, f"{fraction:4.0%}", f"{progress.done:,}/{progress.total:,}"]
+        parts = [
+            progress.stage,
+            f"{fraction:4.0%}" if separator.isspace() else f"{fraction:.0%}",
+            f"{progress.done:,}/{progress.total:,}",
+        ]
     if progress.done:
         rate = progress.per_second
         parts.append(f"{rate:,.0f}" if rate >= _ONE_DECIMAL_BELOW else f"{rate:.1f}")
         parts[-1] += f" {progress.unit}/s"
     if progress.seconds_left is not None and not progress.finished:
         parts.append(f"{format_duration(progress.seconds_left)} left")
-    return "  ".join(parts)
+    return separator.join(parts)

@@ -69,3 +69,8 @@ def test_format_list_counts_the_hidden_texts():
 )
 def test_format_progress_shows_count_speed_and_time_left(progress: Progress, text: str):
     assert format_progress(progress) == text
+
+
+def test_format_progress_separates_the_parts_for_a_page():
+    progress = Progress("Decoding", 500, 2000, 100.0)
+    assert format_progress(progress, " · ") == "Decoding · 25% · 500/2,000 · 100 images/s · 15 s left"

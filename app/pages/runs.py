@@ -129,10 +129,10 @@ def _show_selected(runs: RunStore, line: RunEntry) -> None:
         with delete_box.popover("Delete", width="stretch", key="delete-run"):
             _show_delete_popover(runs, line)
         facts = [
-            f"started {line.created}",
+            f"Started {line.created}",
             format_count(line.settings["clusters"], "cluster"),
             line.settings["method"],
-            line.settings["backbone"],
+            f"{line.settings['backbone']} backbone",
         ]
         if line.parent:
             facts.append(f"based on {get_run_title(Workspace(), line.parent)}")

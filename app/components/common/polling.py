@@ -48,7 +48,7 @@ def _poll_task(key: str, has_news: Callable[[], bool] | None) -> None:
     bar, button = st.columns([6, 1], vertical_alignment="center")
     progress = found.progress
     fraction = progress.done / progress.total if progress is not None and progress.total else 0.0
-    text = "starting" if progress is None else format_progress(progress)
+    text = "starting" if progress is None else format_progress(progress, " · ")
     with bar:
         # Not the bar's own text: a title may be a path, and the bar reads Markdown.
         show_caption(f"{found.title}: {text}")
@@ -63,7 +63,7 @@ def ensure_quality(view: ClusterView) -> None:
     bar = st.progress(0.0, text="Comparing images with their neighbours")
 
     def report(progress: Progress) -> None:
-        bar.progress(progress.done / progress.total if progress.total else 0.0, text=format_progress(progress))
+        bar.progress(progress.done / progress.total if progress.total else 0.0, text=format_progress(progress, " · "))
 
     view.compute_quality(report)
     bar.empty()

@@ -79,7 +79,7 @@ def _show_estimate(command: Command, preset: str, images: int, *, may_measure: b
                 runner.forget(command)
                 st.rerun()
         elif may_measure:
-            text = "" if result.progress is None else f" {format_progress(result.progress)}"
+            text = "" if result.progress is None else f" {format_progress(result.progress, ' · ')}"
             show_caption(f"Estimating time…{text}")
         else:
             show_caption("The time is estimated when no training is running.")
@@ -118,7 +118,7 @@ def _wait_for_count(command: Command) -> None:
     if result.is_finished:
         st.rerun()
     st.progress(_get_fraction(result.progress), text="Estimating the number of clusters")
-    show_caption("Starting…" if result.progress is None else format_progress(result.progress))
+    show_caption("Starting…" if result.progress is None else format_progress(result.progress, " · "))
 
 
 def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
