@@ -24,8 +24,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 def download_export(page: Page, key: str, folder: Path) -> Path:
     """Select a format on the Export page, and download the file; return its path."""
     page.get_by_text(FORMATS[key].title, exact=True).click()
-    download_button = page.get_by_role("button", name="Download digits-example")
-    expect(download_button).to_have_text(f"Download digits-example{FORMATS[key].suffix}")
+    download_button = page.get_by_role("button", name="Download digits-Example")
+    expect(download_button).to_have_text(f"Download digits-Example{FORMATS[key].suffix}")
     with page.expect_download() as download:
         download_button.click()
     file = folder / download.value.suggested_filename
@@ -77,7 +77,7 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
     # An export that is not possible shows its error beside the button.
     run.checkpoint_file.unlink()
     page.get_by_text("Trained model", exact=True).click()
-    page.get_by_role("button", name="Download digits-example.crlc").click()
+    page.get_by_role("button", name="Download digits-Example.crlc").click()
     expect(page.get_by_role("alert").get_by_text("has no checkpoint yet")).to_be_visible()
 
     # A deleted example is not installed again.
