@@ -74,7 +74,7 @@ def render() -> None:
         show_error(str(error))
         return
     if run is None:
-        show_warning("These clusters are provisional: made with k-means on pretrained image features, not trained.")
+        show_warning("These clusters are provisional: made with k-means on image features, not trained.")
     else:
         _warn_if_unfinished(run)
     formats, rest = st.columns([2, 5], gap="medium")
@@ -353,9 +353,8 @@ def _show_instructions(exporter: Exporter, export_format: ExportFormat) -> None:
         return
     st.header("Use it", anchor=False)
     path = "FOLDER" if export_format.is_folder else exporter.build_default_file_name(export_format)
-    st.code(
-        export_format.instructions(exporter, path), language=None if export_format.key == "label-studio" else "python"
-    )
+    language = None if export_format.key == "label-studio" else "python"
+    st.code(export_format.instructions(exporter, path), language=language, wrap_lines=True)
 
 
 def _show_table(export_format: ExportFormat, found: ExportPreview, dataset: ImageDataset) -> None:

@@ -50,7 +50,6 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     from crlc.analysis.class_metrics import compute_agreement
     from crlc.analysis.maps.settings import MapSettings
     from crlc.cli.tables import read_printable_paths, round_number
-    from crlc.data.imported_vectors import VECTORS_PREFIX
     from crlc.services.explore import ExplorationSettings, explore_dataset
     from crlc.training.device import choose_device
 
@@ -88,12 +87,11 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
             )
         ],
     }
-    is_imported = str(found.metadata.get("backbone", "")).startswith(VECTORS_PREFIX)
     rows = [[str(row["cluster"]), f"{row['images']:,}", row["typical"]["path"]] for row in clusters]
     lines = [
         f"{dataset.name}: {len(found.ids):,} images explored in {format_duration(seconds)}, without training.",
         *format_table(("cluster", "images", "typical image"), rows),
-        f"These clusters are provisional (k-means on {'imported vectors' if is_imported else 'pretrained features'}). "
+        f"These clusters are provisional (k-means on {found.features_name}). "
         f"For better ones, run: crlc train {dataset.name}",
     ]
     if agreement is not None:

@@ -19,6 +19,8 @@ def find_missing_originals(dataset: ImageDataset) -> SourceError | None:
 
     A small sample is enough: if a disk is not plugged in, all originals are missing.
     """
+    if dataset.info.options.placeholders:
+        return None  # missing files are points, as requested
     try:
         source = dataset.source
     except SourceError as error:

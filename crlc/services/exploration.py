@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crlc.analysis.maps.settings import read_map
 from crlc.arrays import FloatArray
 from crlc.data.dataset import ImageDataset
+from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import DamagedError
 from crlc.files import read_json
 
@@ -44,6 +45,12 @@ class Exploration:
     def is_partial(self) -> bool:
         """Whether features of further images are still to be computed."""
         return "of" in self.metadata
+
+    @property
+    def features_name(self) -> str:
+        """What the clusters are based on, for people: pretrained image features, or imported vectors."""
+        is_imported = str(self.metadata.get("backbone", "")).startswith(VECTORS_PREFIX)
+        return "imported vectors" if is_imported else "pretrained image features"
 
     @property
     def cluster_count(self) -> int:

@@ -379,7 +379,7 @@ FORMATS = {
             write_coco_export, None, "-coco.json", "application/json", instructions=explain_coco,
         ),
         ExportFormat(
-            "vectors", "Feature vectors", "Path and vector of each image, which can be imported again (--vectors).",
+            "vectors", "Feature vectors", "Path and vector of each image, which can be imported again.",
             write_vectors_export, None, "-vectors.parquet", instructions=explain_vectors,
         ),
         ExportFormat(

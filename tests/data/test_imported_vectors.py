@@ -12,6 +12,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import FeatureCache, build_feature_keys
 from crlc.data.imported_vectors import count_images_without_vectors, import_vectors, read_imported_vectors
 from crlc.data.options import ImportOptions
+from crlc.data.originals import find_missing_originals
 from crlc.data.placeholders import make_placeholder
 from crlc.data.thumbnails import make_thumbnail
 from crlc.errors import SourceError
@@ -103,6 +104,7 @@ def test_missing_files_of_a_list_are_points(workspace: Workspace, tmp_path: Path
     assert read_stored(dataset, [2]) == [ROWS[1].tolist()]  # in the order of the list, not of the paths
     assert make_thumbnail(dataset, 5, 64).media_type == "image/png"
     assert find_duplicate_sets(dataset) == []
+    assert find_missing_originals(dataset) is None
     dataset, report = workspace.import_dataset(str(tmp_path / "list.csv"))  # points stay points
     assert (report.readable, report.changes.new) == (10, 0)
     (tmp_path / "gone").mkdir()

@@ -18,7 +18,7 @@ from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error, show_text
 from app.navigation import link_to
 from app.state.current import open_current_dataset, open_current_run
-from app.view_models.cluster_view import ClusterView
+from app.view_models.cluster_view import ClusterView, DatasetView
 from app.view_models.run_table import format_run_error, get_run_title
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.data.dataset import ImageDataset
@@ -86,7 +86,8 @@ def _show_summary(workspace: Workspace, view: ClusterView, beside: DeltaGenerato
 
 
 def _describe_preview(view: ClusterView) -> str:
-    text = "Untrained preview: provisional clusters, made with k-means on pretrained image features."
+    features = view.exploration.features_name if isinstance(view, DatasetView) else "image features"
+    text = f"Untrained preview: provisional clusters, made with k-means on {features}."
     return f"{text} More images are being added." if view.is_growing else text
 
 
