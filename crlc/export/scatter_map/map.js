@@ -162,7 +162,6 @@ class PointMap extends MovingMap {
     }
     this.outline.setAttribute("d", "");
     this.drawRings();
-    this.frame.dataset.drawn = String(ids.length);
     this.frame.dataset.chosen = String(this.chosenCount);
   }
 
@@ -228,17 +227,22 @@ class PointMap extends MovingMap {
     if (this.frameRequest) return;
     this.frameRequest = requestAnimationFrame(() => {
       this.frameRequest = 0;
-      if (!this.coordinates || !this.canvas.clientWidth) return;
-      this.advanceMotion();
-      const isMoved = this.needsRedraw;
-      if (isMoved) this.drawPoints();
-      if (isMoved || this.layers.isDirty) this.layers.draw(this.computeDrawnView());
-      this.moveRing(this.ring, this.hovered);
-      this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
-      this.moveMarker();
-      this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
-      if (this.motion) this.drawRings();
+      this.drawFrame();
     });
+  }
+
+  drawFrame() {
+    if (!this.coordinates || !this.canvas.clientWidth) return;
+    this.advanceMotion();
+    const isMoved = this.needsRedraw;
+    if (isMoved) this.drawPoints();
+    if (isMoved || this.layers.isDirty) this.layers.draw(this.computeDrawnView());
+    this.moveRing(this.ring, this.hovered);
+    this.moveRing(this.focusRing, this.data.focus ? this.data.focus.row : -1);
+    this.moveMarker();
+    this.frame.dataset.view = [this.view.x, this.view.y, this.view.scale].join(" ");
+    this.frame.dataset.drawn = String(this.ids.length);
+    if (this.motion) this.drawRings();
   }
 
   drawPoints() {

@@ -12,13 +12,15 @@ class MapView {
     if (!width || !height) return; // a hidden tab: the observer calls again
     const ratio = window.devicePixelRatio || 1;
     const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
-    if (this.canvas.width !== wide || this.canvas.height !== high) {
+    const isResized = this.canvas.width !== wide || this.canvas.height !== high;
+    if (isResized) {
       this.canvas.width = wide;
       this.canvas.height = high;
     }
     if (!again && this.showsAll && this.motion) this.motion.view = null; // points go on moving, in the new size
     if (again || this.showsAll) this.showAll();
     else this.draw();
+    if (isResized) this.drawFrame(); // a resized canvas is empty: the next frame would be too late
   }
 
   /** Show the whole map, also when its size changes, until the user moves or zooms it. */
