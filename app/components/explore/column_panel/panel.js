@@ -28,7 +28,7 @@ class Card {
     this.box = element("section");
     this.send = send;
     const header = element("header");
-    this.heading = element("h3");
+    this.heading = element("h2");
     this.clear = element("button", "clear", "✕");
     this.clear.type = "button";
     this.body = element("div");
