@@ -60,7 +60,10 @@ def test_coco_file_loads_with_pycocotools_and_torchvision(export: RunExport, tmp
 
 
 def test_label_studio_tasks_refer_to_the_labelling_interface(export: RunExport, tmp_path: Path):
-    """Check the structure only: Label Studio's SDK pulls in 30 packages. Verified by hand with label-studio-sdk."""
+    """Check the structure only: Label Studio's SDK needs 30 packages.
+
+    By hand, `LabelInterface` of label-studio-sdk accepted the interface and every task, prediction and annotation.
+    """
     file = tmp_path / "tasks.json"
     assert write_label_studio_file(export, file) == AnnotationFileReport(11, 4, 1, 0)
     tasks = {task["data"]["image_id"]: task for task in json.loads(file.read_text())}

@@ -63,10 +63,10 @@ def test_image_folder_relative_links_survive_a_move(export: RunExport, tmp_path:
 
 
 def test_fiftyone_folder_has_the_layout_that_fiftyone_documents(export: RunExport, tmp_path: Path):
-    """Check the structure only: FiftyOne needs a database server. Its import was verified by hand with version 1.22.
+    """Check the structure only: FiftyOne needs a database server.
 
-    `fo.Dataset.from_dir(folder, dataset_type=fo.types.FiftyOneImageClassificationDataset)` loads all samples with
-    label, confidence and attributes.
+    By hand, `FiftyOneImageClassificationDatasetImporter` of version 1.22, which `Dataset.from_dir` uses, read all
+    samples of links and of copies with label, confidence and attributes.
     """
     folder = tmp_path / "out"
     assert write_fiftyone_folder(export, folder) == DatasetFolderReport(10, 1, 0, 1)
