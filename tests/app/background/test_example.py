@@ -70,7 +70,7 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
     map_page = browser.new_page()
     map_page.on("request", lambda one: requested.append(one.url))
     map_page.goto(html.as_uri())
-    expect(map_page.locator(".js-plotly-plot")).to_be_visible()
+    expect(map_page.get_by_role("application", name="Map of the images")).to_be_visible()
     assert [url for url in requested if not url.startswith(("file:", "data:", "blob:"))] == []
     map_page.close()
 
