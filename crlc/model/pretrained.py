@@ -166,10 +166,13 @@ def _load_from_timm(name: str) -> PretrainedBackbone:
 
 
 def get_timm_options(name: str) -> dict[str, Any]:
-    """Return the options with which timm creates a network: vision transformers accept images of any size."""
+    """Return the options with which timm creates a network: vision transformers accept images of any size.
+
+    Unknown networks have none: timm names them in its own error when it creates them.
+    """
     import timm
 
-    is_transformer = timm.model_entrypoint(name.partition(".")[0]).__module__ == "timm.models.vision_transformer"
+    is_transformer = name.partition(".")[0] in timm.list_models(module="vision_transformer")
     return {"dynamic_img_size": True} if is_transformer else {}
 
 

@@ -86,7 +86,10 @@ def test_previous_features_are_not_computed_again(previous: Path, crlc: Callable
     assert (
         crlc("train", "digits", "--method", "two-stage", "--backbone", "default", "--frozen", "--epochs", "1").code == 0
     )
-    assert {file: file.stat().st_mtime_ns for file in features.rglob("*") if file.is_file()} == cached
+    after = {file: file.stat().st_mtime_ns for file in features.rglob("*") if file.is_file()}
+    assert {file: after[file] for file in cached} == cached
+    added = [file.name for file in after.keys() - cached.keys()]
+    assert all(name.endswith(".classes.npy") for name in added)  # computed from the stored features
 
 
 def test_previous_killed_run_is_resumed_to_its_end(previous: Path, crlc: Callable[..., Outcome]):
