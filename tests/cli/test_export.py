@@ -89,7 +89,7 @@ def test_export_creates_folders_of_links_or_copies(crlc, tmp_path: Path, workspa
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["run-1"], 2, "one of the arguments --out --model --links is required"),
+        (["run-1"], 2, "one of the arguments --out --model --links --vectors is required"),
         (["run-1", "--out", "a.csv", "--model", "b"], 2, "not allowed with argument"),
         (["run-1", "--out", "a.txt"], 2, "a.txt"),
         (["run-1", "--out", "a.csv", "--copy"], 2, "--copy"),
