@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -83,7 +84,7 @@ def show_train(page: Page) -> None:
     """Start a run and wait for its curves."""
     page.get_by_role("link", name="Start").click()
     page.get_by_role("button", name="Try the sample data").click()
-    expect(page.get_by_text("Epoch 20", exact=False).first).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Epoch [2-5]\d of")).first).to_be_visible()  # the page may skip an epoch
 
 
 def train_photographs(workspace: Workspace, folder: Path) -> None:
