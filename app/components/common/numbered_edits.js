@@ -9,6 +9,15 @@ function element(kind, className, text) {
 }
 
 const RESEND_MS = 1000;
+const FORGET_MS = 30000;
+
+/** Return the edits of the component with this key. They outlive its element, which Streamlit recreates when elements
+ *  above it appear: an edit that was not confirmed by then is sent by the new element. */
+function getEditSender(key) {
+  const senders = (window.crlcEditSenders ||= new Map());
+  if (!senders.has(key)) senders.set(key, new EditSender());
+  return senders.get(key);
+}
 
 class EditSender {
   constructor() {
@@ -38,9 +47,21 @@ class EditSender {
     if (!this.pending.length) clearTimeout(this.timer);
   }
 
-  /** Stop sending; call it when the component is removed. */
-  stop() {
+  /** Send from now on through an element of the component. */
+  attach(owner, setState) {
+    this.setState = setState;
+    if (this.owner === owner) return;
+    this.owner = owner;
     clearTimeout(this.timer);
+    if (this.pending.length) this.timer = setTimeout(() => this.send(), RESEND_MS);
+  }
+
+  /** Stop sending if no other element has replaced this one; edits of a page that was left are not sent much later. */
+  detach(owner) {
+    if (this.owner !== owner) return;
+    this.owner = null;
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => (this.pending = []), FORGET_MS);
   }
 
   find(test) {

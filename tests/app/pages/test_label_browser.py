@@ -309,3 +309,26 @@ def test_what_changed_labels_accepted_and_rejected_images(page: Page, app: Runni
     assert find_violations(page) == []
     first.locator(".tile").nth(2).click()
     expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_what_changed_keeps_a_decision_while_its_element_is_recreated(
+    page: Page, app: RunningApp, labelled: ImageDataset
+):
+    write_child_run(app, labelled)
+    page.goto(f"{app.url}/label?dataset=set&run=tiny-run")
+    by_key(page, "label-mode").get_by_role("radio").nth(2).click()
+    review, group = page.locator(".review"), page.locator("[data-group='2-1']")
+    group.locator(".accept").nth(1).click()
+    page.locator("[data-group='0-1']").get_by_role("button", name="Reject").first.click()
+    expect(review).to_have_attribute("data-pending", "0")
+
+    # The message of a decision is lost. With two labels, the next run of the page shows a report above the images.
+    page.evaluate("for (const sender of window.crlcEditSenders.values()) sender.setState = () => {}")
+    group.locator(".accept").nth(2).click()
+    expect(review).to_have_attribute("data-pending", "1")
+    review.evaluate("node => (node.isFirst = true)")
+    group.locator(".tile").nth(2).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.wait_for_function("!window.crlcEditSenders.values().next().value.pending.length")
+    assert not review.evaluate("node => Boolean(node.isFirst)")
+    assert read_labels(labelled) == {11: "dog", 4: "cat", 10: "dog"}

@@ -109,4 +109,4 @@ def show_cluster_cards(
     }
     if editing is not None:
         receivers["work"] = editing.receive
-    _load_component()(key=key, data=data, **build_callbacks(key, **receivers))
+    _load_component()(key=key, data=data | {"key": key}, **build_callbacks(key, **receivers))

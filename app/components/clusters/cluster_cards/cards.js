@@ -146,7 +146,6 @@ class Card {
 /** All cards of a page. */
 class Deck {
   constructor() {
-    this.edits = new EditSender();
     this.cards = new Map();
     this.selected = new Set();
     this.loader = new ImageLoader();
@@ -238,8 +237,9 @@ class Deck {
 
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const deck = (parentElement.deck ||= new Deck());
+  deck.edits = getEditSender(data.key);
+  deck.edits.attach(deck, setStateValue);
   deck.send = setTriggerValue;
-  deck.edits.setState = setStateValue;
   if (!deck.root.isConnected) parentElement.append(deck.root, deck.origin);
   deck.update(data);
   return () =>
@@ -247,7 +247,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.deck !== deck) return;
       deck.loader.stop();
-      deck.edits.stop();
+      deck.edits.detach(deck);
       deck.observer.disconnect();
       parentElement.deck = null;
     });

@@ -29,4 +29,4 @@ def show_duplicate_desk(data: dict[str, Any], *, key: str, decided: Callable[[An
         key: key of the component.
         decided: receives the decisions, before the page runs again.
     """
-    _load_component()(key=key, data=data, **build_callbacks(key, work=decided))
+    _load_component()(key=key, data=data | {"key": key}, **build_callbacks(key, work=decided))

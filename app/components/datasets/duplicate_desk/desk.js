@@ -27,7 +27,6 @@ function buildButton(className, text, key, act) {
 
 class Desk {
   constructor() {
-    this.edits = new EditSender();
     this.marks = new Map(); // images to keep by group, while they are not saved
     this.root = element("div", "desk");
     this.head = element("div", "head");
@@ -244,13 +243,14 @@ class Desk {
 
   leave() {
     document.removeEventListener("keydown", this.onKey);
-    this.edits.stop();
+    this.edits.detach(this);
   }
 }
 
 export default function ({ data, parentElement, setStateValue }) {
   const desk = (parentElement.desk ||= new Desk());
-  desk.edits.setState = setStateValue;
+  desk.edits = getEditSender(data.key);
+  desk.edits.attach(desk, setStateValue);
   if (!desk.root.isConnected) parentElement.append(desk.root);
   desk.update(data);
   return () =>

@@ -72,7 +72,7 @@ def show_reassigned_images(view: RunView, groups: Sequence[ReviewGroup], *, key:
         groups: the groups, in order.
         key: key of the component.
     """
-    _load_component()(key=key, data=_build_data(view, groups) | {"is_editable": False})
+    _load_component()(key=key, data=_build_data(view, groups) | {"key": key, "is_editable": False})
 
 
 def show_change_review(
@@ -96,7 +96,7 @@ def show_change_review(
         opened: receives the id of an image to open.
         expanded: receives the key of a group of which more images are requested.
     """
-    data = {"is_editable": True, "window": session.window, "answered": session.answered}
+    data = {"key": key, "is_editable": True, "window": session.window, "answered": session.answered}
     callbacks = build_callbacks(
         key,
         work=edited,

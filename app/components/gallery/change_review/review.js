@@ -161,7 +161,6 @@ function describe(button, name, isPressed, text) {
 
 class Review {
   constructor() {
-    this.edits = new EditSender();
     this.root = element("div", "review");
     this.loaders = [];
     this.groups = new Map();
@@ -222,8 +221,9 @@ class Review {
 
 export default function ({ data, parentElement, setStateValue, setTriggerValue }) {
   const review = (parentElement.review ||= new Review());
+  review.edits = getEditSender(data.key);
+  review.edits.attach(review, setStateValue);
   review.send = setTriggerValue;
-  review.edits.setState = setStateValue;
   if (!review.root.isConnected) parentElement.append(review.root);
   review.update(data);
   return () =>
@@ -231,7 +231,7 @@ export default function ({ data, parentElement, setStateValue, setTriggerValue }
       const host = parentElement.host ?? parentElement;
       if (host.isConnected || parentElement.review !== review) return;
       review.stop();
-      review.edits.stop();
+      review.edits.detach(review);
       parentElement.review = null;
     });
 }
