@@ -22,13 +22,18 @@ class GroupedRun:
     """A run of a group."""
 
     value: Any
-    """Its value of the setting that differs; `None` if several settings differ."""
+    """Its value of the setting that differs; `None` if several settings differ, or if it has no value of its own."""
 
     summary: RunSummary
 
+    has_value: bool = True
+    """Whether one setting differs."""
+
     def format_value(self) -> str:
-        """Return the value as text."""
-        return "" if self.value is None else f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
+        """Return the value as text; empty if several settings differ."""
+        if self.value is None:
+            return "default" if self.has_value else ""
+        return f"{self.value:g}" if isinstance(self.value, float) else str(self.value)
 
 
 @dataclass(frozen=True)
@@ -91,9 +96,20 @@ def find_swept_setting(settings: Sequence[dict[str, Any]]) -> str | None:
 def _build_group(runs: RunStore, name: str, found: list[tuple[str, dict[str, Any]]]) -> RunGroup:
     setting = find_swept_setting([settings for _, settings in found])
     grouped = [
-        GroupedRun(None if setting is None else settings[setting], summarize_run_or_damage(runs.open(run_id)))
+        GroupedRun(
+            None if setting is None else settings[setting],
+            summarize_run_or_damage(runs.open(run_id)),
+            has_value=setting is not None,
+        )
         for run_id, settings in found
     ]
     if setting is not None:
-        grouped.sort(key=lambda run: (isinstance(run.value, str), run.value))
+        grouped.sort(key=lambda run: _rank_value(run.value))
     return RunGroup(name, setting, tuple(grouped))
+
+
+def _rank_value(value: Any) -> tuple[int, float, str]:
+    """Return a sort key for values of one setting that may differ in type: None, then numbers, then text."""
+    if value is None:
+        return 0, 0.0, ""
+    return (1, float(value), "") if isinstance(value, (int, float)) else (2, 0.0, str(value))

@@ -95,7 +95,8 @@ class BatchBuilder:
 
         It contains every image once; in a stage without use for the others, every image that L_cluster is computed for.
         With a `clusterable_fraction` it has the length of an epoch with every image once, but each batch holds that
-        fraction of images that L_cluster is computed for, and each group of images is repeated or cut as needed.
+        fraction of images that L_cluster is computed for, or as many as there are, and each group of images is repeated
+        or cut as needed. A batch never holds an image twice: it would be its own negative.
         """
         count = len(self._images)
         clusterable = torch.from_numpy(self._images.list_clusterable())
@@ -107,9 +108,10 @@ class BatchBuilder:
         assert self._images.clusterable is not None
         others = torch.from_numpy(np.flatnonzero(~self._images.clusterable))
         steps = max(1, count // self._batch_size)
-        own = min(self._batch_size, max(1, round(fraction * self._batch_size)))
-        first = _cycle(clusterable, steps * own, generator).view(steps, own)
-        rest = _cycle(others, steps * (self._batch_size - own), generator).view(steps, -1)
+        wanted = max(1, round(fraction * self._batch_size), self._batch_size - len(others))
+        own = min(self._batch_size, wanted, len(clusterable))
+        first = _draw_rows(clusterable, steps, own, generator)
+        rest = _draw_rows(others, steps, self._batch_size - own, generator)
         return torch.cat([first, rest], dim=1).flatten()
 
     def _draw_views(
@@ -142,6 +144,25 @@ class BatchBuilder:
 
 def _cycle(positions: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Return positions in random order, `count` in total: each once before any is repeated."""
-    repeats = -(-count // len(positions))
-    orders = [torch.randperm(len(positions), generator=generator) for _ in range(repeats)]
-    return positions[torch.cat(orders)[:count]]
+    return positions[torch.cat(_draw_orders(len(positions), count, generator))[:count]]
+
+
+def _draw_rows(positions: Tensor, rows: int, length: int, generator: torch.Generator) -> Tensor:
+    """Return rows of positions in random order, (rows, length), as `_cycle` does, but without repetition in a row.
+
+    A row that begins with the end of one order and ends with the beginning of the next could hold a position twice:
+    such positions move back in the next order.
+    """
+    if not length:
+        return positions.new_empty(rows, 0)
+    orders: list[Tensor] = []
+    for drawn in _draw_orders(len(positions), rows * length, generator):
+        begun = len(orders) * len(positions) % length
+        head = drawn[~torch.isin(drawn, orders[-1][-begun:])][: length - begun] if begun else drawn[:0]
+        orders.append(torch.cat([head, drawn[~torch.isin(drawn, head)]]))
+    return positions[torch.cat(orders)[: rows * length]].view(rows, length)
+
+
+def _draw_orders(count: int, total: int, generator: torch.Generator) -> list[Tensor]:
+    """Return random orders of `count` rows, with at least `total` rows together."""
+    return [torch.randperm(count, generator=generator) for _ in range(-(-total // count))]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crlc.errors import NotFoundError
-from crlc.services.run_groups import find_run_group, find_swept_setting, list_run_groups
+from crlc.services.run_groups import _rank_value, find_run_group, find_swept_setting, list_run_groups
 from crlc.workspace import Workspace
 
 
@@ -24,6 +24,25 @@ from crlc.workspace import Workspace
 )
 def test_find_swept_setting(settings: list[dict[str, object]], expected: str | None):
     assert find_swept_setting(settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.5, None, 0.0], [None, 0.0, 0.5]), ([True, False], [False, True]), (["b", 1, None, "a"], [None, 1, "a", "b"])],
+)
+def test_values_of_different_types_have_an_order(values: list[object], expected: list[object]):
+    assert sorted(values, key=_rank_value) == expected
+
+
+def test_groups_with_and_without_a_value_are_listed(crlc, small_set: Path, workspace: Workspace):
+    fast = ("--epochs", 1, "--set", "subheads=1", "--group", "fine-tuning")
+    crlc("train", small_set, *fast, "--set", "finetune_feature_weight=0")
+    crlc("train", "set", *fast)
+    (group,) = list_run_groups(workspace)
+    assert (group.setting, [run.value for run in group.runs]) == ("finetune_feature_weight", [None, 0.0])
+    outcome = crlc("runs", "--group", "fine-tuning")
+    assert outcome.code == 0
+    assert [line.split()[0] for line in outcome.out.splitlines()][-2:] == ["default", "0"]
 
 
 def test_runs_of_a_group_are_listed_by_value(crlc, small_set: Path, workspace: Workspace):

@@ -50,6 +50,26 @@ def test_batch_builder_fills_a_fraction_of_every_batch_with_clusterable_images()
     assert len(set(others)) == 6
 
 
+@pytest.mark.parametrize("fraction", [0.2, 0.6, 0.8, 1.0])
+def test_batch_builder_never_draws_an_image_twice_in_a_batch(fraction: float):
+    # With 0.8, a batch of 5 would have four of the three clusterable images.
+    for seed in range(20):
+        for batch in draw_epoch_positions(clusterable_fraction=fraction, seed=seed):
+            assert len(set(batch)) == len(batch) == 5
+
+
+def test_batch_builder_fills_batches_with_clusterable_images_where_others_are_few():
+    clusterable = np.arange(10) != 4
+    images = replace(TrainingImages.from_array(np.zeros((10, 8, 8, 3), np.uint8)), clusterable=clusterable)
+    stage = Stage("training", TrainSettings().replace(clusters=2, image_size=8, clusterable_fraction=0.5))
+    builder = BatchBuilder(ImageInputs(images, RECIPES["none"], torch.device("cpu")), images, stage, 5)
+    assert [len(set(builder.build(step, 0, step).positions.tolist())) for step in range(2)] == [5, 5]
+
+
+def test_batches_without_repetition_are_drawn_as_in_earlier_versions():
+    assert draw_epoch_positions(clusterable_fraction=0.4) == [[5, 0, 7, 4, 2], [3, 5, 9, 1, 6]]
+
+
 def test_batch_builder_draws_every_label_equally_often():
     pixels = np.random.default_rng(0).integers(0, 256, (10, 8, 8, 3), dtype=np.uint8)
     images = TrainingImages.from_array(pixels)
