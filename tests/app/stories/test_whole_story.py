@@ -45,6 +45,9 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SIDE, IMAGES_PER_KIND = 24, 32
 LABELS, EPOCHS = 8, 16
+SHOWN_IMAGES = 60
+"""Images on a page of the gallery."""
+
 TRAINING_TIMEOUT_MS = 300_000
 """Enough for a training run on a busy computer."""
 
@@ -166,13 +169,17 @@ def explore(page: Page, workspace: Workspace, paths: dict[int, str]) -> None:
     expect(image_on_card).to_have_attribute("src", re.compile(rf"/images/shapes/{analysis.ids[lowest]}\?"))
     expect(image_on_card).to_be_visible()
 
-    # A lasso around the left part of the map, up to the widest gap, selects exactly the images inside.
+    # A lasso along the widest gap between 10 to 60 images, which the gallery shows at once, and the others.
     x = np.sort(coordinates[:, 0])
-    gap = 10 + int(np.diff(x[10:60]).argmax())
-    right = float(x[gap] + x[gap + 1]) / 2
+    gaps = np.diff(x)
+    gaps[[count - 1 for count in range(1, len(x)) if not 10 <= min(count, len(x) - count) <= SHOWN_IMAGES]] = 0
+    last = int(gaps.argmax())
+    middle = float(x[last] + x[last + 1]) / 2
+    is_left = last + 1 <= SHOWN_IMAGES
+    side = -1.03 if is_left else 1.03
     low, high = float(coordinates[:, 1].min()) - 0.03, float(coordinates[:, 1].max()) + 0.03
-    draw(page, [(-1.03, low), (right, low), (right, high), (-1.03, high), (-1.03, low + 0.02)], "Shift")
-    inside = np.flatnonzero(coordinates[:, 0] < right)
+    draw(page, [(side, low), (middle, low), (middle, high), (side, high), (side, low + 0.02)], "Shift")
+    inside = np.flatnonzero((coordinates[:, 0] < middle) == is_left)
     expected = {paths[image] for image in analysis.ids[inside].tolist()}
     expect(frame).to_have_attribute("data-chosen", str(len(expected)))
     expect(page.get_by_text(f"{len(expected)} of {len(paths)} images").first).to_be_visible()
