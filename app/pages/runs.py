@@ -20,10 +20,12 @@ from app.state.widgets import restore_widget_value
 from app.view_models.run_table import (
     COLUMNS,
     FRACTION_METRICS,
+    ORACLE_HELP,
     Column,
     RunEntry,
     build_rows,
     format_metric_title,
+    format_oracle,
     get_run_title,
     list_damaged_runs,
     list_metrics,
@@ -34,6 +36,7 @@ from crlc.errors import CrlcError, DamagedError
 from crlc.formatting import format_count
 from crlc.runs.metrics_follower import get_follower
 from crlc.runs.state import RunState
+from crlc.services.run_summary import summarize_run
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -137,6 +140,17 @@ def _show_selected(runs: RunStore, line: RunEntry) -> None:
         if line.parent:
             facts.append(f"based on {get_run_title(Workspace(), line.parent)}")
         show_caption(" · ".join(facts))
+        _show_oracle(runs, line)
+
+
+def _show_oracle(runs: RunStore, line: RunEntry) -> None:
+    """Show the accuracy of the best subhead by classes beside that of the run, where classes are known."""
+    try:
+        text = format_oracle(summarize_run(runs.open(line.id)))
+    except (CrlcError, KeyError, ValueError):
+        return  # the table shows the run as damaged
+    if text:
+        st.caption(text, help=ORACLE_HELP)
 
 
 def _show_delete_popover(runs: RunStore, line: RunEntry) -> None:

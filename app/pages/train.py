@@ -139,7 +139,7 @@ def _show_form(
         form, base = _show_advanced_settings(
             workspace, dataset, TrainForm(dataset.name, int(clusters), preset or PRESETS[0])
         )
-        forms = show_sweep(form)
+        forms = show_sweep(form, base)
     _show_deviations(form)
     problem = validate_changes(form.changes, base)
     is_ready = show_backbone_download(form.changes.get(_BACKBONE))

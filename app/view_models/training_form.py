@@ -11,8 +11,9 @@ from typing import Any
 
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
-from crlc.training.paper_presets import SEMI_PRESETS
-from crlc.training.settings import TrainSettings, describe_settings
+from crlc.training.paper_presets import PAPER_PRESETS, SEMI_PRESETS, build_paper_preset
+from crlc.training.planning import TrainRequest, require_effect
+from crlc.training.settings import TrainSettings, describe_settings, find_setting
 
 _MIN_SWEEP_VALUES = 2
 
@@ -99,7 +100,9 @@ class TrainForm:
         return shlex.join(["crlc", "train", *self.to_arguments()])
 
 
-def build_sweep(form: TrainForm, setting: str, values: str, *, now: datetime) -> list[TrainForm]:
+def build_sweep(
+    form: TrainForm, setting: str, values: str, *, now: datetime, base: TrainSettings | None = None
+) -> list[TrainForm]:
     """Return a form for each value of a setting, in one group.
 
     Args:
@@ -107,19 +110,44 @@ def build_sweep(form: TrainForm, setting: str, values: str, *, now: datetime) ->
         setting: name of the setting that differs.
         values: its values, separated by commas.
         now: time that makes the name of the group unique.
+        base: the settings of the preset, before the changes of the form; `None` if they are not known yet. Without them
+            only the values themselves are checked.
 
     Raises:
-        UsageError: a value is not allowed for the setting, or there are fewer than two.
+        UsageError: a value is not allowed with the other settings, has no effect, or there are fewer than two.
     """
-    given = list(dict.fromkeys(value.strip() for value in values.split(",") if value.strip()))
+    texts = [value.strip() for value in values.split(",") if value.strip()]
+    base = base or _build_known_preset(form)
+    given: dict[Any, str] = {}
+    for text in texts:
+        given.setdefault(_parse_sweep_value(form, setting, text, base), text)
     if len(given) < _MIN_SWEEP_VALUES:
         raise UsageError(f"A sweep needs at least {_MIN_SWEEP_VALUES} values of {setting}, separated by commas.")
-    for value in given:
-        TrainSettings().with_overrides([f"{setting}={value}"])
     group = f"{setting.replace('_', ' ')} · {form.dataset} · {now:%d %b %H:%M:%S}"
     if setting == "clusters":
-        return [replace(form, clusters=int(value), group=group) for value in given]
-    return [replace(form, changes={**form.changes, setting: value}, group=group) for value in given]
+        return [replace(form, clusters=value, group=group) for value in given]
+    return [replace(form, changes={**form.changes, setting: text}, group=group) for text in given.values()]
+
+
+def _build_known_preset(form: TrainForm) -> TrainSettings | None:
+    """Return the settings of a preset of the paper; `None` for presets that adapt to the data."""
+    if form.preset not in PAPER_PRESETS:
+        return None
+    return build_paper_preset(form.preset, form.variant, form.weights)
+
+
+def _parse_sweep_value(form: TrainForm, setting: str, text: str, base: TrainSettings | None) -> Any:
+    """Return a value of a setting, after checking it together with the other settings of the form."""
+    group, name = find_setting(setting)
+    value = describe_settings()[group][name].parse(text)
+    if base is None:
+        replace(getattr(TrainSettings(), group), **{name: value})
+        return value
+    others = [f"{other}={_format_value(given)}" for other, given in form.changes.items() if other != setting]
+    base.with_overrides([*others, f"{setting}={text}"])
+    if setting in SETTINGS_WITH_OPTION:
+        require_effect(TrainRequest(form.preset, values={setting: value}), base)
+    return value
 
 
 def parse_assignments(text: str) -> dict[str, str]:

@@ -79,7 +79,7 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
         values["weights"] = request.weights
     if request.frozen is not None and settings.stages.method != "end-to-end":
         values["frozen"] = request.frozen
-    _require_effect(request, settings)
+    require_effect(request, settings)
     settings = settings.replace(**values)
     return RunPlan(settings.with_overrides(request.assignments), choice.reason)
 
@@ -98,8 +98,12 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings, image_siz
     return {"image_size": load_pretrained(request.backbone, request.weights).image_size}
 
 
-def _require_effect(request: TrainRequest, settings: TrainSettings) -> None:
-    """Raise if a requested value would have no effect with the preset's settings."""
+def require_effect(request: TrainRequest, settings: TrainSettings) -> None:
+    """Check that every requested value has an effect with the preset's settings.
+
+    Raises:
+        UsageError: a value would have no effect.
+    """
     method = settings.stages.method
     if request.method not in (AUTO, method):
         raise UsageError(f"method={request.method!r} is not allowed with preset={request.preset!r}: it is {method}.")

@@ -10,13 +10,18 @@ from app.components.common.safe_text import show_error
 from app.state import training
 from app.view_models.training_form import TrainForm, build_sweep, list_setting_fields
 from crlc.errors import UsageError
+from crlc.training.settings import TrainSettings
 
 _NOT_SWEPT = ("method", "pairs", "weights", "frozen")
 """Settings that other settings depend on: a single value of them would contradict the rest."""
 
 
-def show_sweep(form: TrainForm) -> list[TrainForm]:
+def show_sweep(form: TrainForm, base: TrainSettings | None) -> list[TrainForm]:
     """Show the widgets of a sweep.
+
+    Args:
+        form: the form of all runs.
+        base: the settings of the preset, before the changes of the form; `None` until they are known.
 
     Returns:
         The forms of all runs; only the given form while no sweep is set, and none while its values are not allowed.
@@ -36,7 +41,7 @@ def show_sweep(form: TrainForm) -> list[TrainForm]:
     if not values.strip():
         return []
     try:
-        return build_sweep(form, setting, values, now=datetime.now().astimezone())
+        return build_sweep(form, setting, values, now=datetime.now().astimezone(), base=base)
     except UsageError as error:
         show_error(str(error))
         return []

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from app.view_models.run_table import (
     COLUMNS,
+    FRACTION_METRICS,
     METRIC_TITLES,
     assign_unique_titles,
     build_rows,
     format_metric_title,
+    format_oracle,
     get_run_title,
     list_metrics,
     list_runs,
@@ -22,6 +25,7 @@ from crlc.formatting import format_count
 from crlc.runs.state import RunState
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.compare_runs import compare_runs
+from crlc.services.run_summary import summarize_run
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.fixtures.app_pages import alerts, link_labels, page, read_component_data, run_ids, texts
@@ -154,6 +158,33 @@ def test_list_metrics_names_what_runs_recorded():
     assert [format_metric_title(name) for name in ("feature_bound", "own_metric")] == [
         "InfoNCE bound of L_FC (nats)", "Own metric",
     ]  # fmt: skip
+
+
+def test_runs_page_shows_the_oracle_beside_the_accuracy(trained: Workspace):
+    run_id = run_ids(trained)[-1]
+    run = RunStore(trained).open(run_id)
+    last = list(run.metrics_log.read())[-1]
+    expected = [f"{last[name]:.1%}" for name in ("acc", "oracle_acc", "oracle_acc_any_epoch")]
+    (caption,) = [one for one in page("runs", run=run_id).caption if "Oracle, chosen by classes" in one.value]
+    assert re.findall(r"[\d.]+%", caption.value) == expected
+    assert "ground-truth classes" in caption.help
+    summary = summarize_run(run)
+    assert format_oracle(replace(summary, metrics={**summary.metrics, "oracle_acc": None})) == ""
+    oracle = [name for name in last if name.startswith("oracle_")]
+    assert len(oracle) == 4
+    assert all("(oracle)" in format_metric_title(name) for name in oracle)
+    assert set(oracle) <= FRACTION_METRICS
+
+
+def test_runs_page_plots_a_group_with_and_without_a_value(trained: Workspace):
+    for run_id, weight in zip(run_ids(trained), (None, 0.0), strict=True):
+        run = RunStore(trained).open(run_id)
+        metadata = {name: value for name, value in run.read_metadata().items() if name not in ("kind", "version")}
+        settings = {**metadata["settings"], "seed": 0, "finetune_feature_weight": weight}
+        run.write_metadata({**metadata, "settings": settings, "group": "fine-tuning"})
+    test = page("runs")
+    assert not test.exception
+    assert test.selectbox(key="sweep-group").value == "fine-tuning"
 
 
 def test_runs_page_overlays_any_metric_and_plots_a_sweep(trained: Workspace):

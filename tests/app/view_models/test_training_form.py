@@ -17,7 +17,7 @@ from crlc.cli.main import build_parser
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
 from crlc.training.presets import FROZEN_HEADS
-from crlc.training.settings import SETTING_NAMES
+from crlc.training.settings import SETTING_NAMES, TrainSettings
 
 
 def test_setting_fields_have_one_line_of_help():
@@ -91,3 +91,32 @@ def test_build_sweep_returns_a_form_per_value_in_one_group():
     for values, fact in (("1", "at least 2"), ("1,x", "feature_weight"), ("1,-5", "feature_weight=-5")):
         with pytest.raises(UsageError, match=fact):
             build_sweep(form, "feature_weight", values, now=datetime(2026, 1, 2))
+
+
+def test_build_sweep_checks_values_with_the_settings_of_the_preset_and_the_form():
+    now = datetime(2026, 1, 2)
+    form = TrainForm("photos", 10, "balanced", changes={"neighbours": 7})
+    fine_tuned = build_sweep(form, "finetune_epochs", "0, 5", now=now, base=FROZEN_HEADS)
+    assert [one.changes for one in fine_tuned] == [{"neighbours": 7, "finetune_epochs": value} for value in "05"]
+    assert len(build_sweep(form, "finetune_epochs", "0, 5", now=now)) == 2  # the preset is not known yet
+    with pytest.raises(UsageError, match="finetune_epochs=5"):  # end to end there is no stage to fine-tune after
+        build_sweep(form, "finetune_epochs", "0, 5", now=now, base=TrainSettings())
+    with pytest.raises(UsageError, match="memory-bank"):
+        build_sweep(form, "implementation", "simclr, memory-bank", now=now, base=FROZEN_HEADS)
+    with pytest.raises(UsageError, match="augment has no effect"):
+        build_sweep(form, "augment", "photo, none", now=now, base=FROZEN_HEADS)
+    changed = TrainForm("photos", 10, "balanced", changes={"frozen": False})
+    with pytest.raises(UsageError, match="finetune_epochs=5"):
+        build_sweep(changed, "finetune_epochs", "0, 5", now=now, base=FROZEN_HEADS)
+    paper = TrainForm("photos", 10, "paper-two-stage-cifar10")
+    with pytest.raises(UsageError, match="memory-bank"):
+        build_sweep(paper, "implementation", "simclr, memory-bank", now=now)
+
+
+def test_build_sweep_compares_parsed_values():
+    form, now = TrainForm("set", 10), datetime(2026, 1, 2)
+    forms = build_sweep(form, "feature_weight", "0.5, 0.50, 1, 1.0", now=now)
+    assert [one.changes["feature_weight"] for one in forms] == ["0.5", "1"]
+    with pytest.raises(UsageError, match="at least 2"):
+        build_sweep(form, "feature_weight", "0.5, 0.50", now=now)
+    assert [one.clusters for one in build_sweep(form, "clusters", "5, 05, 7", now=now)] == [5, 7]
