@@ -25,6 +25,7 @@ class EditSender {
     this.next = 1;
     this.attempt = 0;
     this.pending = [];
+    this.elements = new Map(); // the elements on the page, and the function that sends through each; the last one sends
   }
 
   /** Send an edit; it replaces earlier ones, not yet confirmed, for which `isReplaced` is true. */
@@ -35,9 +36,14 @@ class EditSender {
   }
 
   send() {
-    clearTimeout(this.timer);
+    const setState = [...this.elements.values()].at(-1);
     // Streamlit reports only values that have changed: the number of the attempt makes each one different.
-    this.setState("work", { window: this.window, edits: this.pending, attempt: ++this.attempt });
+    setState?.("work", { window: this.window, edits: this.pending, attempt: ++this.attempt });
+    this.sendLater();
+  }
+
+  sendLater() {
+    clearTimeout(this.timer);
     this.timer = setTimeout(() => this.pending.length && this.send(), RESEND_MS);
   }
 
@@ -48,20 +54,19 @@ class EditSender {
   }
 
   /** Send from now on through an element of the component. */
-  attach(owner, setState) {
-    this.setState = setState;
-    if (this.owner === owner) return;
-    this.owner = owner;
-    clearTimeout(this.timer);
-    if (this.pending.length) this.timer = setTimeout(() => this.send(), RESEND_MS);
+  attach(element, setState) {
+    const isNew = !this.elements.has(element);
+    this.elements.delete(element);
+    this.elements.set(element, setState);
+    if (isNew) this.sendLater();
   }
 
-  /** Stop sending if no other element has replaced this one; edits of a page that was left are not sent much later. */
-  detach(owner) {
-    if (this.owner !== owner) return;
-    this.owner = null;
+  /** Send through the element that stays; edits of a page that was left are not sent much later. */
+  detach(element) {
+    this.elements.delete(element);
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => (this.pending = []), FORGET_MS);
+    if (this.elements.size) this.sendLater();
+    else this.timer = setTimeout(() => (this.pending = []), FORGET_MS);
   }
 
   find(test) {

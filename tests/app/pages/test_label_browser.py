@@ -240,6 +240,24 @@ def test_label_desk_reports_a_full_disk_and_keeps_saved_labels(browser: Browser,
     end_app(process)
 
 
+def test_label_desk_stays_when_streamlit_removes_the_element_that_ran_last(
+    page: Page, app: RunningApp, labelled: ImageDataset
+):
+    open_desk(page, app.url)
+    page.evaluate(
+        """() => {
+            const removed = document.createElement("div");
+            window.crlcLabelDesk.mount(removed, () => {});
+            window.crlcLabelDesk.unmount(removed);
+        }"""
+    )
+    expect(page.locator(".frame img.large")).to_be_visible()
+    at = page.evaluate(CURRENT_IMAGE)
+    page.keyboard.press("1")
+    wait_until_saved(page)
+    assert read_labels(labelled) == {at: "cat"}
+
+
 def test_label_page_labels_many_images_with_a_new_name(page: Page, app: RunningApp, labelled: ImageDataset):
     open_desk(page, app.url)
     by_key(page, "label-mode").get_by_role("radio").nth(1).click()
@@ -323,7 +341,7 @@ def test_what_changed_keeps_a_decision_while_its_element_is_recreated(
     expect(review).to_have_attribute("data-pending", "0")
 
     # The message of a decision is lost. With two labels, the next run of the page shows a report above the images.
-    page.evaluate("for (const sender of window.crlcEditSenders.values()) sender.setState = () => {}")
+    page.evaluate("for (const sender of window.crlcEditSenders.values()) for (const one of sender.elements.keys()) sender.elements.set(one, () => {})")
     group.locator(".accept").nth(2).click()
     expect(review).to_have_attribute("data-pending", "1")
     review.evaluate("node => (node.isFirst = true)")

@@ -22,6 +22,7 @@ class Desk {
     this.at = null;
     this.sentAt = 0;
     this.view = new View(this);
+    this.parents = new Map(); // the elements on the page, and the function that sends through each; the last one is used
     this.onKey = (event) => this.key(event);
     this.onLeave = (event) => this.pending.length && event.preventDefault();
   }
@@ -42,6 +43,33 @@ class Desk {
     window.removeEventListener("beforeunload", this.onLeave);
     clearInterval(this.timer);
     this.isListening = false;
+  }
+
+  /** Show the desk in an element of the page, and send through it. */
+  mount(parent, setState) {
+    this.parents.delete(parent);
+    this.parents.set(parent, setState);
+    this.settle();
+  }
+
+  /** Show the desk in the newest element. Streamlit may run an element once more before it removes it. */
+  settle() {
+    const found = [...this.parents].at(-1);
+    if (!found) {
+      this.leave();
+      return;
+    }
+    const [parent, setState] = found;
+    this.setState = setState;
+    if (this.view.root.parentNode !== parent) parent.append(this.view.root);
+    this.listen();
+  }
+
+  /** Forget an element that is no longer on the page. */
+  unmount(parent) {
+    if (parent.isConnected) return;
+    this.parents.delete(parent);
+    this.settle();
   }
 
   /** Apply the data from Python. The current image stays, unless the queue has changed. */
@@ -209,15 +237,12 @@ class Desk {
 /** The component outlives its element on the page, which Streamlit may recreate: no decision is lost. */
 export default function ({ data, parentElement, setStateValue }) {
   if (window.crlcLabelDesk?.viewKey !== data.key) {
-    window.crlcLabelDesk?.leave();
+    window.crlcLabelDesk?.parents.clear();
+    window.crlcLabelDesk?.settle();
     window.crlcLabelDesk = new Desk(data.key);
   }
   const desk = window.crlcLabelDesk;
-  if (desk.view.root.getRootNode() !== parentElement.getRootNode()) parentElement.append(desk.view.root);
-  desk.setState = setStateValue;
-  desk.listen();
+  desk.mount(parentElement, setStateValue);
   desk.update(data);
-  return () => {
-    if (!desk.view.root.isConnected || parentElement.contains(desk.view.root)) desk.leave();
-  };
+  return () => setTimeout(() => desk.unmount(parentElement));
 }
