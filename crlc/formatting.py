@@ -15,19 +15,24 @@ _HALVES_BELOW = 10
 _CLOSE_RATIO = 1.4
 """Ends of a range that differ by less than this factor are shown as one value."""
 
+_MIN_RATE = 0.1
+"""A lower rate per second is not shown: `0.0 images/s` tells nothing."""
+
 _BYTE_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration with at most two units: `8.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return a duration with at most two units: `8.2 s`, `2 min`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < _ONE_DECIMAL_BELOW:
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _MINUTE:
         return f"{whole} s"
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+        count, rest, units = whole // _MINUTE, whole % _MINUTE, ("min", "s")
+    else:
+        count, rest, units = whole // _HOUR, whole % _HOUR // _MINUTE, ("h", "min")
+    return f"{count} {units[0]} {rest} {units[1]}" if rest else f"{count} {units[0]}"
 
 
 def format_duration_range(low: float, high: float) -> str:
@@ -102,10 +107,10 @@ def format_progress(progress: Progress, separator: str = "  ") -> str:
             f"{fraction:4.0%}" if separator.isspace() else f"{fraction:.0%}",
             f"{progress.done:,}/{progress.total:,}",
         ]
-    if progress.done:
-        rate = progress.per_second
+    rate = progress.per_second
+    if progress.done and rate >= _MIN_RATE:
         parts.append(f"{rate:,.0f}" if rate >= _ONE_DECIMAL_BELOW else f"{rate:.1f}")
         parts[-1] += f" {progress.unit}/s"
-    if progress.seconds_left is not None and not progress.finished:
+    if progress.seconds_left and not progress.finished:
         parts.append(f"{format_duration(progress.seconds_left)} left")
     return separator.join(parts)

@@ -16,7 +16,8 @@ from crlc.progress import Progress
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.04, "0.0 s"), (8.24, "8.2 s"), (59, "59 s"), (200, "3 min 20 s"), (7500, "2 h 5 min")]
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (8.24, "8.2 s"), (59, "59 s"), (120, "2 min"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (7205, "2 h")],
 )
 def test_format_duration_uses_at_most_two_units(seconds: float, text: str):
     assert format_duration(seconds) == text
@@ -64,7 +65,9 @@ def test_format_list_counts_the_hidden_texts():
         (Progress("Loading the network", 0, None, 0.0), "Loading the network"),
         (Progress("Decoding", 500, 2000, 100.0), "Decoding   25%  500/2,000  100 images/s  15 s left"),
         (Progress("Decoding", 2000, 2000, 100.0, finished=True), "Decoding  100%  2,000/2,000  100 images/s"),
-        (Progress("UMAP", 50, 200, 2.5, unit="rounds"), "UMAP   25%  50/200  2.5 rounds/s  1 min 0 s left"),
+        (Progress("Decoding", 2000, 2000, 100.0), "Decoding  100%  2,000/2,000  100 images/s"),  # no 0 s left
+        (Progress("Features", 1, 4, 0.04), "Features   25%  1/4  1 min 15 s left"),  # no 0.0 images/s
+        (Progress("UMAP", 50, 200, 2.5, unit="rounds"), "UMAP   25%  50/200  2.5 rounds/s  1 min left"),
     ],
 )
 def test_format_progress_shows_count_speed_and_time_left(progress: Progress, text: str):

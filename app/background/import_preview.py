@@ -20,7 +20,11 @@ class _ImportEndedError(Exception):
 
 
 class ImportPreview:
-    """A thread that explores the images decoded so far; used as a context around the import."""
+    """A thread that explores the images decoded so far; used as a context around the import.
+
+    After a successful import, the thread may still be importing torch or loading the network, which takes a minute on a
+    busy computer: the preview of the whole dataset waits for it, and not the import.
+    """
 
     def __init__(self) -> None:
         """Prepare the preview; `start` starts the thread."""
@@ -33,11 +37,16 @@ class ImportPreview:
         """Use as a context that ends the thread with the import."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End the thread at its next report, and wait for it: the dataset may be explored or removed next."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the thread at its next report; after an error wait for it, because the dataset may be removed next."""
         with self._changed:
             self._is_ended = True
             self._changed.notify_all()
+        if kind is not None:
+            self.wait()
+
+    def wait(self) -> None:
+        """Wait until the thread has ended; it holds the lock of the exploration."""
         if self._thread is not None:
             self._thread.join()
 

@@ -95,7 +95,7 @@ def start_import(
         if dataset.info.source_kind != "builtin":
             add_recent_folder(workspace, dataset.info.location)
         if vectors is not None or dataset.get_default_size() == PHOTOGRAPH_SIZE:
-            start_preview(workspace, dataset)  # other images are first trained, or decoded at this size
+            start_preview(workspace, dataset, preview.wait)  # other images are first trained, or decoded at this size
 
     for key, task in list_imports(workspace).items():
         if not task.is_running and task.error is None:

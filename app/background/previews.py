@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Callable
 from functools import partial
 
 from app.background.tasks import BackgroundTask, get_task, start_task
 from crlc.data.dataset import ImageDataset
+from crlc.progress import Progress
 from crlc.workspace import Workspace
 
+PREPARING_STAGE = "Preparing"
+"""Name of the stage in progress reports that imports torch; it has no items."""
 
-def start_preview(workspace: Workspace, dataset: ImageDataset) -> None:
-    """Start computing the preview of a dataset, unless it is being computed; it goes on when the page is left."""
-    start_task(build_preview_key(workspace, dataset.name), "Preview", partial(_compute_preview, workspace, dataset))
+
+def start_preview(workspace: Workspace, dataset: ImageDataset, wait: Callable[[], None] = lambda: None) -> None:
+    """Start computing the preview of a dataset, unless it is being computed; it goes on when the page is left.
+
+    Args:
+        workspace: workspace of the dataset.
+        dataset: dataset of the preview.
+        wait: waits until nothing else explores the dataset; called by the task.
+    """
+    run = partial(_compute_preview, workspace, dataset, wait)
+    start_task(build_preview_key(workspace, dataset.name), "Preview", run)
 
 
 def get_preview(workspace: Workspace, name: str) -> BackgroundTask | None:
@@ -39,7 +51,11 @@ def load_preview_modules() -> None:
     threading.Thread(target=lambda: importlib.import_module("crlc.services.explore"), daemon=True).start()
 
 
-def _compute_preview(workspace: Workspace, dataset: ImageDataset, task: BackgroundTask) -> None:
+def _compute_preview(
+    workspace: Workspace, dataset: ImageDataset, wait: Callable[[], None], task: BackgroundTask
+) -> None:
+    task.report(Progress(PREPARING_STAGE, 0, None, 0.0))
+    wait()
     from crlc.analysis.maps.settings import MapSettings
     from crlc.services.explore import ExplorationSettings, explore_dataset
 

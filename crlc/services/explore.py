@@ -188,6 +188,7 @@ def explore_import(
             if len(images) < clusters:
                 return  # nearly all files are unreadable
             part = _select_spread(images, count)
+            report(Progress(LOADING_STAGE, 0, None, 0.0))  # ends here if the import has ended in the meantime
             _store(dataset, part, settings, device or torch.device("cpu"), report, of=total)
 
 

@@ -48,12 +48,20 @@ def _poll_task(key: str, has_news: Callable[[], bool] | None) -> None:
     bar, button = st.columns([6, 1], vertical_alignment="center")
     progress = found.progress
     fraction = progress.done / progress.total if progress is not None and progress.total else 0.0
-    text = "starting" if progress is None else format_progress(progress, " · ")
     with bar:
         # Not the bar's own text: a title may be a path, and the bar reads Markdown.
-        show_caption(f"{found.title}: {text}")
+        show_caption(_describe_task(found))
         st.progress(min(fraction, 1.0))
     button.button("Cancel", key=f"cancel-{key}", on_click=found.cancel, width="stretch")
+
+
+def _describe_task(task: BackgroundTask) -> str:
+    """Return title and progress of a task; a stage that repeats the title is left out: `UMAP map: 72% · ...`."""
+    if task.progress is None:
+        return f"{task.title}: starting"
+    text = format_progress(task.progress, " · ")
+    stage, _, rest = text.partition(" · ")
+    return f"{task.title}: {rest if rest and task.title.startswith(stage) else text}"
 
 
 def ensure_quality(view: ClusterView) -> None:
