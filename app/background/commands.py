@@ -12,13 +12,18 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 from crlc.data.dataset import ImageDataset
+from crlc.errors import CrlcError
 from crlc.progress import Progress
+from crlc.runs.folder import RunFolder
+from crlc.runs.state import RunState
 from crlc.subprocesses import python_command, python_environment
 from crlc.workspace import Workspace
 
@@ -44,6 +49,29 @@ class Command:
 def build_dataset_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> Command:
     """Return a command whose result is valid for the current version of a dataset."""
     return Command(workspace.root, arguments, f"{dataset.info.uid} {dataset.version}")
+
+
+def build_timing_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> Command:
+    """Return a command that estimates the time of a run; finished runs are measurements, so they outdate its result."""
+    command = build_dataset_command(workspace, dataset, *arguments)
+    return replace(command, version=f"{command.version} {_count_finished_runs(workspace)}")
+
+
+def _count_finished_runs(workspace: Workspace) -> int:
+    count = 0
+    for file in workspace.root.glob("runs/*/status.json"):
+        with suppress(FileNotFoundError):  # just deleted
+            count += _is_finished(file, file.stat().st_mtime_ns)
+    return count
+
+
+@lru_cache(maxsize=1024)
+def _is_finished(status_file: Path, _: int) -> bool:
+    """Return whether a run is finished; its file is read again only when it has changed."""
+    try:
+        return RunFolder(status_file.parent).read_status().state is RunState.FINISHED
+    except CrlcError:
+        return False  # a damaged run is reported elsewhere
 
 
 class CommandState(StrEnum):

@@ -8,7 +8,13 @@ from typing import Any
 
 import streamlit as st
 
-from app.background.commands import Command, CommandResult, build_dataset_command, get_command_runner
+from app.background.commands import (
+    Command,
+    CommandResult,
+    build_dataset_command,
+    build_timing_command,
+    get_command_runner,
+)
 from app.components.common.safe_text import show_caption, show_error
 from app.figures.curves import plot_cluster_count
 from app.state import training
@@ -34,7 +40,7 @@ def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: Tr
     One command times all three, so that their times are in order, and choosing another needs no new measurement.
     """
     form = replace(form, preset=PRESETS[0]) if form.preset in PRESETS else form
-    return build_dataset_command(workspace, dataset, "train", *form.to_arguments(), "--dry-run")
+    return build_timing_command(workspace, dataset, "train", *form.to_arguments(), "--dry-run")
 
 
 def build_count_command(workspace: Workspace, dataset: ImageDataset) -> Command:
@@ -86,10 +92,9 @@ def _show_estimate(command: Command, preset: str, images: int, *, may_measure: b
 
 
 def _show_times(estimates: Mapping[str, Mapping[str, Any]], preset: str, images: int) -> None:
-    times = {name: format_duration_range(one["low"], one["high"]) for name, one in estimates.items()}
-    others = [f"{name} {times[name]}" for name in PRESETS if name != preset and name in times]
+    others = describe_other_presets(estimates, preset)
     st.markdown(
-        f"About **{times[preset]}** on this computer" + (f" ({', '.join(others)})" if others else ""),
+        f"About **{_format_time(estimates[preset])}** on this computer" + (f" ({others})" if others else ""),
         help="Estimated from a few training steps and from earlier runs. The lower value applies if no other program "
         "uses the computer.",
     )
@@ -98,6 +103,23 @@ def _show_times(estimates: Mapping[str, Mapping[str, Any]], preset: str, images:
         f"{format_count(epochs, 'epoch')} of {format_count(images, 'image')}. "
         f"Method: {estimates[preset]['method_reason']}."
     )
+
+
+def describe_other_presets(estimates: Mapping[str, Mapping[str, Any]], preset: str) -> str:
+    """Return the times of the main presets other than the current one; of two with equal settings only once."""
+    words = []
+    for number, name in enumerate(PRESETS):
+        if name == preset or name not in estimates:
+            continue
+        settings = estimates[name]["settings"]
+        earlier = [preset, *PRESETS[:number]] if preset in PRESETS else PRESETS[:number]
+        same = next((one for one in earlier if one in estimates and estimates[one]["settings"] == settings), None)
+        words.append(f"{name}: same as {same} here" if same else f"{name} {_format_time(estimates[name])}")
+    return ", ".join(words)
+
+
+def _format_time(estimate: Mapping[str, Any]) -> str:
+    return format_duration_range(estimate["low"], estimate["high"])
 
 
 def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
