@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def render() -> None:
         try:
             options = _show_options(exporter, export_format)
             if export_format.is_folder:
-                _show_folder_form(exporter, export_format)
+                _show_folder_form(exporter, export_format, options)
             else:
                 name = exporter.build_default_file_name(export_format)
                 show_download(
@@ -163,7 +164,7 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
     if export_format is FORMATS["vectors"] and not isinstance(exporter, ProvisionalExporter):
         return ExportOptions(features=_show_features_choice())
     if not export_format.has_coordinates:
-        return ExportOptions()
+        return ExportOptions(columns=not export_format.has_columns or _show_columns_choice())
     excluded, absolute_paths, columns = True, False, False
     map_box, excluded_box, paths_box, columns_box = st.columns([1.6, 2, 1.6, 1.3], vertical_alignment="bottom")
     with map_box:
@@ -179,14 +180,19 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
             key="export-absolute-paths",
             help="Adds a column with the absolute paths of the originals on this computer.",
         )
-        restore_widget_value("export-columns", True, [True, False])
-        columns = columns_box.toggle(
-            "Columns",
-            key="export-columns",
-            help="Adds the columns of the dataset: date, camera, position, size, quality, and those of an imported "
-            "list. A name that the table has already gets the prefix list_.",
-        )
+        with columns_box:
+            columns = _show_columns_choice()
     return ExportOptions(method, excluded, absolute_paths, columns)
+
+
+def _show_columns_choice() -> bool:
+    restore_widget_value("export-columns", True, [True, False])
+    return st.toggle(
+        "Columns",
+        key="export-columns",
+        help="Adds the columns of the dataset: date, camera, position, size, quality, and those of an imported "
+        "list. A name that the export has already gets the prefix list_.",
+    )
 
 
 def _show_features_choice() -> str:
@@ -242,7 +248,7 @@ def _show_file_form(exporter: Exporter, export_format: ExportFormat, options: Ex
     _show_export_task(exporter, export_format)
 
 
-def _show_folder_form(exporter: Exporter, export_format: ExportFormat) -> None:
+def _show_folder_form(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> None:
     restore_widget_value("export-links", "absolute", list(LINK_TITLES))
     kind = st.segmented_control(
         "Folder contents",
@@ -268,7 +274,7 @@ def _show_folder_form(exporter: Exporter, export_format: ExportFormat) -> None:
             key=f"export-save-{export_format.key}",
         )
     if is_submitted:
-        options = ExportOptions(links=kind or "absolute")
+        options = replace(options, links=kind or "absolute")
         _start_export(exporter, export_format, lambda: resolve_destination(text, "", export_format), options)
     _show_export_task(exporter, export_format)
 

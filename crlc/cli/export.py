@@ -64,7 +64,8 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-columns",
         action="store_true",
-        help="tables only: leave out the columns of the dataset (EXIF, file, quality, and those of an imported list)",
+        help="tables and --format: leave out the columns of the dataset (EXIF, file, quality, and those of an imported "
+        "list)",
     )
     parser.add_argument("--without-excluded", action="store_true", help="tables only: leave out excluded images")
     parser.add_argument(
@@ -142,9 +143,10 @@ def _check_combination(options: argparse.Namespace, export_format: ExportFormat)
             raise UsageError(f"--{name} is not allowed without --links or --format imagefolder or fiftyone.")
     if options.without_excluded and not export_format.is_table:
         raise UsageError("--without-excluded is only for tables: other exports never contain excluded images.")
-    for name in ("absolute_paths", "no_columns"):
-        if getattr(options, name) and not export_format.is_table:
-            raise UsageError(f"--{name.replace('_', '-')} is only for tables.")
+    if options.absolute_paths and not export_format.is_table:
+        raise UsageError("--absolute-paths is only for tables.")
+    if options.no_columns and not export_format.has_columns:
+        raise UsageError("--no-columns is only for tables and the formats of --format.")
     if options.features is not None and not options.vectors:
         raise UsageError("--features is not allowed without --vectors.")
     if options.copy and options.relative:

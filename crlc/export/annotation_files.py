@@ -17,13 +17,18 @@ from crlc.data.image_lookup import get_original_folder, read_records
 from crlc.errors import UsageError
 from crlc.export.categories import Categories
 from crlc.export.destinations import write_new_text
+from crlc.export.image_columns import ExportedColumns, read_json_values
 from crlc.export.image_placing import FileSource
 from crlc.export.rows import MISSING, RowChunk, RunExport
-from crlc.export.tables import MODEL, PERSON
+from crlc.export.tables import MODEL, PERSON, read_further_columns
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
 _CHOICES, _IMAGE = "category", "image"
 """Names of the tags in the labelling configuration of Label Studio, which every task refers to."""
+
+_IMAGE_ID = "image_id"
+_COCO_NAMES = ("id", "file_name", "width", "height", "license", "date_captured", "flickr_url", "coco_url")
+"""Names that an image of a COCO file has already."""
 
 
 @dataclass(frozen=True)
@@ -41,26 +46,34 @@ class AnnotationFileReport:
 # ---- COCO
 
 
-def write_coco_file(export: RunExport, file: Path, report: ProgressCallback = no_progress) -> AnnotationFileReport:
+def write_coco_file(
+    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, columns: bool = True
+) -> AnnotationFileReport:
     """Write a COCO-style classification file: images, categories, and one annotation per image without a box.
 
     The category is the manual label, or else the cluster, with the confidence as `score`. File names are the paths in
     the source, as `torchvision.datasets.CocoDetection(root, file)` expects. Excluded images are left out, and so are
     images with neither a label nor a cluster.
 
+    Args:
+        export: the rows of the run.
+        file: path of the new file.
+        report: receives progress.
+        columns: add the columns of the dataset to the entries of the images.
+
     Raises:
         UsageError: the file exists, or its folder does not.
         CrlcError: the file cannot be written.
     """
-    writer = _CocoWriter(export)
+    writer = _CocoWriter(export, read_further_columns(export, _COCO_NAMES) if columns else None)
     return write_new_text(file, lambda stream: writer.write(stream, report))
 
 
 class _CocoWriter:
     """Writer of a COCO file, image by image."""
 
-    def __init__(self, export: RunExport) -> None:
-        self._export, self._categories = export, Categories.from_export(export)
+    def __init__(self, export: RunExport, columns: ExportedColumns | None) -> None:
+        self._export, self._categories, self._columns = export, Categories.from_export(export), columns
         self._excluded = self._not_assigned = 0
         self._annotations: list[dict[str, Any]] = []
 
@@ -82,11 +95,13 @@ class _CocoWriter:
             self._excluded += int(chunk.is_excluded.sum())
             self._not_assigned += int(((categories == MISSING) & ~chunk.is_excluded).sum())
             records = read_records(self._export.dataset, chunk.ids)
+            values = read_json_values(self._columns, chunk.ids)
             for row in np.flatnonzero((categories != MISSING) & ~chunk.is_excluded).tolist():
                 number = int(chunk.ids[row])
                 record = records[number]
                 self._annotations.append(_build_coco_annotation(chunk, row, int(categories[row])))
-                yield {"id": number, "file_name": record.path, "width": record.width, "height": record.height}
+                entry = {"id": number, "file_name": record.path, "width": record.width, "height": record.height}
+                yield entry | values[row]
             stage.advance(len(chunk.ids))
 
 
@@ -101,17 +116,24 @@ def _build_coco_annotation(chunk: RowChunk, row: int, category: int) -> dict[str
 
 
 def write_label_studio_file(
-    export: RunExport, file: Path, report: ProgressCallback = no_progress
+    export: RunExport, file: Path, report: ProgressCallback = no_progress, *, columns: bool = True
 ) -> AnnotationFileReport:
     """Write the tasks of a Label Studio project: clusters as predictions, manual labels as annotations.
 
     Images are addressed through Label Studio's local storage: see `get_document_root`. Excluded images are left out.
 
+    Args:
+        export: the rows of the run.
+        file: path of the new file.
+        report: receives progress.
+        columns: add the columns of the dataset to the data of the tasks.
+
     Raises:
         UsageError: the images are not single files, the file exists, or its folder does not.
         CrlcError: the file cannot be written.
     """
-    writer = _TaskWriter(export)
+    taken = (_IMAGE, _IMAGE_ID)
+    writer = _TaskWriter(export, read_further_columns(export, taken) if columns else None)
     return write_new_text(file, lambda stream: writer.write(stream, report))
 
 
@@ -144,8 +166,8 @@ def build_labelling_config(export: RunExport) -> str:
 class _TaskWriter:
     """Writer of Label Studio tasks."""
 
-    def __init__(self, export: RunExport) -> None:
-        self._export, self._categories = export, Categories.from_export(export)
+    def __init__(self, export: RunExport, columns: ExportedColumns | None) -> None:
+        self._export, self._categories, self._columns = export, Categories.from_export(export), columns
         self._root = get_document_root(export)
         self._excluded = self._not_assigned = self._outside = 0
 
@@ -166,10 +188,12 @@ class _TaskWriter:
             )
             self._excluded += int(chunk.is_excluded.sum())
             self._not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
+            values = read_json_values(self._columns, chunk.ids)
             for row in np.flatnonzero(~chunk.is_excluded).tolist():
                 url = self._build_url(chunk.paths[row])
                 if url is not None:
-                    yield self._build_task(chunk, row, url, int(clusters[row]), int(labels[row]))
+                    data = {_IMAGE: url, _IMAGE_ID: int(chunk.ids[row]), **values[row]}
+                    yield self._build_task(chunk, row, data, int(clusters[row]), int(labels[row]))
             stage.advance(len(chunk.ids))
 
     def _build_url(self, path: str) -> str | None:
@@ -182,8 +206,8 @@ class _TaskWriter:
             return None
         return f"/data/local-files/?d={quote(relative.replace(os.sep, '/'), errors='surrogateescape')}"
 
-    def _build_task(self, chunk: RowChunk, row: int, url: str, cluster: int, label: int) -> dict[str, Any]:
-        task: dict[str, Any] = {"data": {"image": url, "image_id": int(chunk.ids[row])}}
+    def _build_task(self, chunk: RowChunk, row: int, data: dict[str, Any], cluster: int, label: int) -> dict[str, Any]:
+        task: dict[str, Any] = {"data": data}
         if cluster != MISSING:
             prediction = {"model_version": self._export.run, "result": [self._build_choice(cluster)]}
             score = _get_score(chunk, row)

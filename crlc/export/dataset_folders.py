@@ -9,28 +9,43 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crlc.export.categories import Categories
+from crlc.export.image_columns import ExportedColumns, read_json_values
 from crlc.export.image_placing import ImagePlacer, build_new_folder, make_placer
 from crlc.export.rows import RowChunk, RunExport
-from crlc.export.tables import MODEL, PERSON, build_record_batch
+from crlc.export.tables import ALL_COLUMNS, MODEL, PERSON, build_record_batch, read_further_columns
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
 if TYPE_CHECKING:
     import pyarrow
 
-METADATA_FILE = "metadata.csv"
+METADATA_FILE, LARGE_METADATA_FILE = "metadata.csv", "metadata.parquet"
+MAX_CSV_IMAGES = 10_000
+"""Hugging Face datasets takes the types of a CSV file from its first 10,000 rows, and fails if later ones differ: a
+label in row 10,001. Larger exports are written as Parquet."""
+
 LABELS_FILE = "labels.json"
 DATA_FOLDER = "data"
 FILE_NAME = "file_name"
-"""Column of `metadata.csv` by which Hugging Face datasets finds the image."""
+"""Column of the metadata by which Hugging Face datasets finds the image."""
+
+_IMAGE = "image"
+"""Name that Hugging Face datasets gives to the column of images."""
+
+_FIFTYONE_NAMES = (
+    "label", "confidence", "id", "tags", "logits", "attributes",
+    "cluster", "source", "path", "image_id", "ground_truth",
+)  # fmt: skip
+"""Names that a label of FiftyOne has already."""
 
 _ID_DIGITS = 8
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".jp2", ".avif", ".heic")
@@ -50,31 +65,42 @@ class DatasetFolderReport:
 
 
 def write_image_folder(
-    export: RunExport, folder: Path, kind: str = "absolute", report: ProgressCallback = no_progress
+    export: RunExport,
+    folder: Path,
+    kind: str = "absolute",
+    report: ProgressCallback = no_progress,
+    *,
+    columns: bool = True,
 ) -> DatasetFolderReport:
     """Create a folder that `datasets.load_dataset("imagefolder", data_dir=folder)` loads.
 
-    `metadata.csv` has the columns of exported tables. Excluded images and images without a cluster are left out.
+    `metadata.csv` has the columns of exported tables; beyond `MAX_CSV_IMAGES` images, it is `metadata.parquet`.
+    Excluded images and images without a cluster are left out.
 
     Args:
         export: the rows of the run.
         folder: path of the new folder, which must not exist or must be empty.
         kind: `absolute` or `relative` links, or `copy`.
         report: receives progress.
+        columns: add the columns of the dataset, such as dates and those of an imported list.
 
     Raises:
         UsageError: the folder is not empty, or the images are not files that can be linked to.
         SourceError: the original images were moved or deleted.
         CrlcError: the folder cannot be written.
     """
-    from pyarrow import csv
+    from pyarrow import csv, parquet
+
+    is_large = export.count_images() > MAX_CSV_IMAGES
+    create_writer = parquet.ParquetWriter if is_large else csv.CSVWriter
+    further = _read_metadata_columns(export) if columns else None
 
     def add_metadata(building: Path, created: Iterator[tuple[RowChunk, dict[int, str]]]) -> None:
-        writer: csv.CSVWriter | None = None
-        with (building / METADATA_FILE).open("xb") as stream:
+        writer = None
+        with (building / (LARGE_METADATA_FILE if is_large else METADATA_FILE)).open("xb") as stream:
             for chunk, names in created:
-                batch = _build_metadata(export, chunk, names)
-                writer = writer or csv.CSVWriter(stream, batch.schema)
+                batch = _build_metadata(export, chunk, names, further)
+                writer = writer or create_writer(stream, batch.schema)
                 writer.write_batch(batch)
             if writer is None:
                 stream.write(f"{FILE_NAME}\n".encode())
@@ -84,18 +110,32 @@ def write_image_folder(
     return _write_folder(export, folder, kind, report, "", add_metadata)
 
 
-def _build_metadata(export: RunExport, chunk: RowChunk, names: dict[int, str]) -> pyarrow.RecordBatch:
+def _read_metadata_columns(export: RunExport) -> ExportedColumns:
+    """Read the columns of the dataset. A name such as `x_file_name` is changed: Hugging Face loads it as images."""
+    return read_further_columns(
+        export, (*ALL_COLUMNS, FILE_NAME, _IMAGE), lambda name: re.sub(r"_file_name(?=s?$)", "_filename", name)
+    )
+
+
+def _build_metadata(
+    export: RunExport, chunk: RowChunk, names: dict[int, str], further: ExportedColumns | None
+) -> pyarrow.RecordBatch:
     """Return the metadata of the created images. Texts are not escaped for spreadsheets: programs read them."""
     import pyarrow as pa
 
-    batch = build_record_batch(export, chunk).take(pa.array(list(names), pa.int64()))
+    batch = build_record_batch(export, chunk, further=further).take(pa.array(list(names), pa.int64()))
     return pa.RecordBatch.from_arrays(
         [pa.array(list(names.values()), pa.string()), *batch.columns], [FILE_NAME, *batch.schema.names]
     )
 
 
 def write_fiftyone_folder(
-    export: RunExport, folder: Path, kind: str = "absolute", report: ProgressCallback = no_progress
+    export: RunExport,
+    folder: Path,
+    kind: str = "absolute",
+    report: ProgressCallback = no_progress,
+    *,
+    columns: bool = True,
 ) -> DatasetFolderReport:
     """Create a folder that FiftyOne loads with the type `FiftyOneImageClassificationDataset`.
 
@@ -107,12 +147,14 @@ def write_fiftyone_folder(
         folder: path of the new folder, which must not exist or must be empty.
         kind: `absolute` or `relative` links, or `copy`.
         report: receives progress.
+        columns: add the columns of the dataset as attributes of the labels.
 
     Raises:
         UsageError: the folder is not empty, or the images are not files that can be linked to.
         SourceError: the original images were moved or deleted.
         CrlcError: the folder cannot be written.
     """
+    further = read_further_columns(export, _FIFTYONE_NAMES, _adapt_to_fiftyone) if columns else None
     categories = Categories.from_export(export)
 
     def add_labels(building: Path, created: Iterator[tuple[RowChunk, dict[int, str]]]) -> None:
@@ -121,8 +163,9 @@ def write_fiftyone_folder(
             separator = "\n"
             for chunk, names in created:
                 final = categories.get_final_categories(chunk)
+                values = read_json_values(further, chunk.ids)
                 for row, name in names.items():
-                    entry = json.dumps(_build_classification(chunk, row, int(final[row])))
+                    entry = json.dumps(_build_classification(chunk, row, int(final[row]), values[row]))
                     stream.write(f"{separator}{json.dumps(os.path.splitext(name)[0])}: {entry}")
                     separator = ",\n"
             stream.write("\n}}\n")
@@ -130,7 +173,12 @@ def write_fiftyone_folder(
     return _write_folder(export, folder, kind, report, DATA_FOLDER, add_labels)
 
 
-def _build_classification(chunk: RowChunk, row: int, category: int) -> dict[str, object]:
+def _adapt_to_fiftyone(name: str) -> str:
+    """Return a name of a column that MongoDB and Python accept as the name of a field."""
+    return re.sub(r"\W+", "_", name).strip("_") or "column"
+
+
+def _build_classification(chunk: RowChunk, row: int, category: int, values: dict[str, Any]) -> dict[str, object]:
     is_manual = bool(chunk.is_manual[row])
     attributes: dict[str, object] = {
         "cluster": int(chunk.cluster[row]),
@@ -140,7 +188,7 @@ def _build_classification(chunk: RowChunk, row: int, category: int) -> dict[str,
     }
     if chunk.classes[row] is not None:
         attributes["ground_truth"] = chunk.classes[row]
-    entry: dict[str, object] = {"label": category, "attributes": attributes}
+    entry: dict[str, object] = {"label": category, "attributes": attributes | values}
     if not is_manual and np.isfinite(chunk.confidence[row]):
         entry["confidence"] = round(float(chunk.confidence[row]), 6)
     return entry

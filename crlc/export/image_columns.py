@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crlc.arrays import ImageIds
-from crlc.data.column_reader import list_columns, read_all_columns
+from crlc.data.column_reader import list_columns, read_columns
 from crlc.data.columns import Column, ColumnInfo, make_distinct_names
 from crlc.data.dataset import ImageDataset
 from crlc.data.list_columns import DATE, NUMBER
@@ -32,16 +33,19 @@ class ExportedColumns:
     names: tuple[str, ...]
 
     @classmethod
-    def read(cls, dataset: ImageDataset, ids: ImageIds, taken: Collection[str]) -> ExportedColumns:
-        """Read the columns of some images.
+    def read(
+        cls, dataset: ImageDataset, ids: ImageIds, taken: Collection[str], adapt: Callable[[str], str] = str
+    ) -> ExportedColumns:
+        """Read the columns of some images. A built-in column that the export has already is left out.
 
         Args:
             dataset: the dataset.
             ids: ids of the images, ascending.
-            taken: names of the other columns of the table.
+            taken: names of the other columns of the export.
+            adapt: returns a name that the tool accepts.
         """
-        columns = tuple(read_all_columns(dataset, ids))
-        return cls(ids, columns, name_exported_columns([column.info for column in columns], taken))
+        infos = [info for info in list_columns(dataset) if info.origin == "list" or info.name not in taken]
+        return cls(ids, tuple(read_columns(dataset, infos, ids)), name_exported_columns(infos, taken, adapt))
 
     def build_fields(self) -> list[pyarrow.Field]:
         """Return name and type of each column in the table."""
@@ -61,15 +65,34 @@ class ExportedColumns:
         return [_build_array(column.look_up(self.ids, ids), change) for column in self.columns]
 
 
+def read_json_values(columns: ExportedColumns | None, ids: ImageIds) -> list[dict[str, Any]]:
+    """Return the known values of each image by name, with dates as ISO 8601 text; `None` stands for no columns."""
+    import pyarrow as pa
+
+    if columns is None or not columns.names:
+        return [{} for _ in ids]
+    rows = pa.RecordBatch.from_arrays(columns.build_arrays(ids), list(columns.names)).to_pylist()
+    return [
+        {
+            name: value.isoformat() if isinstance(value, datetime) else value
+            for name, value in row.items()
+            if value is not None
+        }
+        for row in rows
+    ]
+
+
 def describe_exported_columns(dataset: ImageDataset, taken: Collection[str]) -> dict[str, str]:
     """Return the columns of a dataset as an export names them, each with a description."""
     infos = list_columns(dataset)
     return dict(zip(name_exported_columns(infos, taken), (info.description for info in infos), strict=True))
 
 
-def name_exported_columns(infos: Collection[ColumnInfo], taken: Collection[str]) -> tuple[str, ...]:
-    """Return the names of columns in a table whose other columns have the names `taken`."""
-    return tuple(make_distinct_names([info.name for info in infos], taken))
+def name_exported_columns(
+    infos: Collection[ColumnInfo], taken: Collection[str], adapt: Callable[[str], str] = str
+) -> tuple[str, ...]:
+    """Return the names of columns in an export whose other columns have the names `taken`."""
+    return tuple(make_distinct_names([adapt(info.name) for info in infos], taken))
 
 
 def _choose_type(info: ColumnInfo) -> pyarrow.DataType:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -134,11 +134,13 @@ def write_table(
     return result[0]
 
 
-def read_further_columns(export: RunExport) -> ExportedColumns:
-    """Read the columns of the dataset of an export; a name that the table has already gets a prefix."""
+def read_further_columns(
+    export: RunExport, taken: Collection[str] = ALL_COLUMNS, adapt: Callable[[str], str] = str
+) -> ExportedColumns:
+    """Read the columns of the dataset of an export; the arguments are those of `ExportedColumns.read`."""
     with Manifest(export.dataset.folder) as manifest:
         ids = np.sort(read_content_versions(manifest)[0])
-    return ExportedColumns.read(export.dataset, ids, ALL_COLUMNS)
+    return ExportedColumns.read(export.dataset, ids, taken, adapt)
 
 
 # ---- writing

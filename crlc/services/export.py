@@ -31,7 +31,7 @@ from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.maps import load_any_map, load_run_map
 from crlc.runs.results import read_result
-from crlc.runs.run_title import build_file_stem, format_run_title
+from crlc.runs.run_title import build_file_stem, format_run_title, read_run_title
 from crlc.services.export_types import (
     DEFAULT_PREVIEW_ROWS,
     ExportFormat,
@@ -271,7 +271,7 @@ def _write_model(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressC
     names = {str(number): name for number, name in model.clusters.names.items()}
     return ExportReport(
         file,
-        f"Wrote the model of {exporter.run.id} to {to_printable(str(file))}.",
+        f"Wrote the model of {read_run_title(exporter.run)} to {to_printable(str(file))}.",
         details={"clusters": model.settings.model.clusters, "names": names},
     )
 
@@ -339,11 +339,11 @@ FORMATS = {
     for entry in (
         ExportFormat(
             "csv", "CSV table", "One row per image, for spreadsheets and scripts.",
-            _write_table, _preview_table, ".csv", "text/csv", has_coordinates=True, is_table=True,
+            _write_table, _preview_table, ".csv", "text/csv", has_coordinates=True, is_table=True, has_columns=True,
         ),
         ExportFormat(
             "parquet", "Parquet table", "The same table, smaller and typed, for pandas, Polars and DuckDB.",
-            _write_table, _preview_table, ".parquet", has_coordinates=True, is_table=True,
+            _write_table, _preview_table, ".parquet", has_coordinates=True, is_table=True, has_columns=True,
         ),
         ExportFormat(
             "folders", "Folder per cluster", "Links to the original images, or copies, sorted into folders by cluster.",
@@ -363,20 +363,20 @@ FORMATS = {
         ),
         ExportFormat(
             "imagefolder", "Hugging Face ImageFolder", "Linked or copied images with metadata.csv, for load_dataset.",
-            write_image_folder_export, instructions=explain_image_folder,
+            write_image_folder_export, has_columns=True, instructions=explain_image_folder,
         ),
         ExportFormat(
             "fiftyone", "FiftyOne folder", "Linked or copied images with labels.json, for Dataset.from_dir.",
-            write_fiftyone_export, instructions=explain_fiftyone,
+            write_fiftyone_export, has_columns=True, instructions=explain_fiftyone,
         ),
         ExportFormat(
             "label-studio", "Label Studio tasks", "Clusters as predictions and labels as annotations, to go on there.",
             write_label_studio_export, None, "-label-studio.json", "application/json",
-            instructions=explain_label_studio,
+            has_columns=True, instructions=explain_label_studio,
         ),
         ExportFormat(
             "coco", "COCO classification", "Images, categories and one annotation per image, as JSON.",
-            write_coco_export, None, "-coco.json", "application/json", instructions=explain_coco,
+            write_coco_export, None, "-coco.json", "application/json", has_columns=True, instructions=explain_coco,
         ),
         ExportFormat(
             "vectors", "Feature vectors", "Path and vector of each image, which can be imported again.",

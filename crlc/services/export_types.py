@@ -34,7 +34,7 @@ class ExportOptions:
     """True if tables have a column with the absolute paths of the originals."""
 
     columns: bool = True
-    """True if tables have the columns of the dataset: EXIF, file, pixels, and those of an imported list."""
+    """True if tables and exports for other tools have the columns of the dataset: EXIF, file, pixels, imported list."""
 
     links: str = LINK_KINDS[0]
     """Folders: absolute links, relative links, or copies."""
@@ -116,6 +116,9 @@ class ExportFormat:
 
     is_table: bool = False
     """True for a table of images, which may contain excluded images."""
+
+    has_columns: bool = False
+    """True if the export may have the columns of the dataset."""
 
     instructions: Callable[[Exporter, str], str] | None = None
     """Returns how to load an export at a path in its tool, as code; `None` if the file needs no explanation."""

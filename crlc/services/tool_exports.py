@@ -21,6 +21,7 @@ from crlc.export.vector_export import write_vectors
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback
+from crlc.runs.run_title import read_run_title
 from crlc.services.export_types import ExportOptions, ExportReport
 from crlc.workspace.runs import RunStore
 
@@ -32,7 +33,7 @@ def write_image_folder_export(
     exporter: Exporter, folder: Path, options: ExportOptions, report: ProgressCallback
 ) -> ExportReport:
     """Write the folder of Hugging Face datasets."""
-    written = write_image_folder(exporter.read_rows(), folder, options.links, report)
+    written = write_image_folder(exporter.read_rows(), folder, options.links, report, columns=options.columns)
     return _report_folder(written, folder, options)
 
 
@@ -40,20 +41,20 @@ def write_fiftyone_export(
     exporter: Exporter, folder: Path, options: ExportOptions, report: ProgressCallback
 ) -> ExportReport:
     """Write the folder of FiftyOne."""
-    written = write_fiftyone_folder(exporter.read_rows(), folder, options.links, report)
+    written = write_fiftyone_folder(exporter.read_rows(), folder, options.links, report, columns=options.columns)
     return _report_folder(written, folder, options)
 
 
-def write_coco_export(exporter: Exporter, file: Path, _: ExportOptions, report: ProgressCallback) -> ExportReport:
+def write_coco_export(exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback) -> ExportReport:
     """Write the COCO file."""
-    return _report_file(write_coco_file(exporter.read_rows(), file, report), file)
+    return _report_file(write_coco_file(exporter.read_rows(), file, report, columns=options.columns), file)
 
 
 def write_label_studio_export(
-    exporter: Exporter, file: Path, _: ExportOptions, report: ProgressCallback
+    exporter: Exporter, file: Path, options: ExportOptions, report: ProgressCallback
 ) -> ExportReport:
     """Write the tasks of Label Studio."""
-    return _report_file(write_label_studio_file(exporter.read_rows(), file, report), file)
+    return _report_file(write_label_studio_file(exporter.read_rows(), file, report, columns=options.columns), file)
 
 
 def write_vectors_export(
@@ -87,7 +88,7 @@ def write_onnx_export(exporter: Exporter, file: Path, _: ExportOptions, __: Prog
         write_onnx_file(model, file)
     return ExportReport(
         file,
-        f"Wrote backbone and heads of {exporter.run.id} to {to_printable(str(file))}.",
+        f"Wrote backbone and heads of {read_run_title(exporter.run)} to {to_printable(str(file))}.",
         details={"clusters": model.settings.model.clusters, "image_size": model.settings.data.image_size},
     )
 

@@ -100,6 +100,7 @@ def test_export_creates_folders_of_links_or_copies(crlc, tmp_path: Path, workspa
         (["run-1", "--links", "a", "--format", "coco"], 2, "--format"),
         (["run-1", "--out", "a.json", "--format", "coco", "--relative"], 2, "--relative"),
         (["run-1", "--out", "a", "--format", "imagefolder", "--map", "pca"], 2, "--map"),
+        (["run-1", "--links", "a", "--no-columns"], 2, "--no-columns"),
         (["run-1", "--out", "a.onnx"], 1, "checkpoint"),
         (["run-1", "--links", "a"], 1, "originals"),
         (["run-1", "--model", "a"], 1, "checkpoint"),
@@ -127,7 +128,8 @@ def test_export_formats_of_other_tools(crlc, tmp_path: Path, workspace: Workspac
     assert crlc("export", "last", "--out", tmp_path / "fo", "--format", "fiftyone", "--copy", "--json").json[
         "images"
     ] == 12  # fmt: skip
-    assert crlc("export", "last", "--out", tmp_path / "a.json", "--format", "coco").code == 0
+    assert crlc("export", "last", "--out", tmp_path / "a.json", "--format", "coco", "--no-columns").code == 0
+    assert '"sharpness"' not in (tmp_path / "a.json").read_text()
     outcome = crlc("export", "last", "--out", tmp_path / "b.json", "--format", "label-studio")
     assert f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={tmp_path}\n" in outcome.out
     write_exploration(workspace.open_dataset("set"))

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.errors import UsageError
@@ -22,6 +23,7 @@ from crlc.export.annotation_files import (
 )
 from crlc.export.rows import RunExport
 from crlc.workspace import Workspace
+from tests.fixtures.handmade_dataset import write_handmade_run
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
@@ -86,6 +88,26 @@ def test_label_studio_tasks_refer_to_the_labelling_interface(export: RunExport, 
     for task in tasks.values():  # Label Studio joins its document root and `d`
         served = parse_qs(urlsplit(task["data"]["image"]).query)["d"][0]
         assert Path(get_document_root(export), served).is_file()
+
+
+def test_coco_images_and_label_studio_tasks_have_columns(workspace: Workspace, tmp_path: Path):
+    save_images(tmp_path / "in" / "x", 2)
+    (tmp_path / "in" / "list.csv").write_text("path,when,id,image\nx/00000.png,2024-05-01,7,A\nx/00001.png,,,\n")
+    dataset, _ = workspace.import_dataset(str(tmp_path / "in" / "list.csv"), name="listed")
+    export = RunExport.from_run(write_handmade_run(workspace, dataset, [0, 1], 2), dataset, AnnotationState())
+    write_coco_file(export, tmp_path / "coco.json")
+    first, second = json.loads((tmp_path / "coco.json").read_text())["images"]
+    assert (first["id"], first["list_id"], first["when"], first["image"]) == (1, 7, "2024-05-01T00:00:00", "A")
+    assert (first["width"], first["height"], "list_width" in first, "when" in second) == (24, 24, False, False)
+    write_label_studio_file(export, tmp_path / "tasks.json")
+    data = [task["data"] for task in json.loads((tmp_path / "tasks.json").read_text())]
+    assert (data[0]["list_image"], data[0]["id"], data[0]["width"], data[0]["image_id"]) == ("A", 7, 24, 1)
+    assert data[0]["image"].startswith("/data/local-files/")
+    write_label_studio_file(export, tmp_path / "short.json", columns=False)
+    assert set(json.loads((tmp_path / "short.json").read_text())[0]["data"]) == {"image", "image_id"}
+    write_coco_file(export, tmp_path / "short-coco.json", columns=False)
+    images = json.loads((tmp_path / "short-coco.json").read_text())["images"]
+    assert set(images[0]) == {"id", "file_name", "width", "height"}
 
 
 def test_label_studio_leaves_out_images_outside_the_served_folder(workspace: Workspace, tmp_path: Path):

@@ -39,7 +39,7 @@ def build_export_url(exporter: Exporter, export_format: ExportFormat, options: E
         "excluded": "" if options.excluded else "no",
         "absolute": "yes" if options.absolute_paths else "",
         "features": "" if options.features == "z" else options.features,
-        "columns": "no" if export_format.is_table and not options.columns else "",
+        "columns": "no" if export_format.has_columns and not options.columns else "",
     }
     query = urlencode({name: value for name, value in parameters.items() if value})
     is_provisional = isinstance(exporter, ProvisionalExporter)
