@@ -1,8 +1,9 @@
 """Reproduce a table or figure of the paper: `python -m benchmarks.paper table1`, `... fig3 a10-2 --miniature`.
 
 Trains the runs that are missing, and writes a Markdown table with the paper's numbers, figures as PNG, and every number
-as JSON to the folder `results` of --out. A command that was stopped continues with what is missing. `--list` shows what
-each experiment needs and how long it takes here. docs/paper.md maps tables and figures to these commands.
+as JSON to the folder `results` of --out. A command that was stopped continues with what is missing. A run that fails
+does not stop the others: its cell says so, and the exit code is 1. `--list` shows what each experiment needs and how
+long it takes here. docs/paper.md maps tables and figures to these commands.
 """
 
 from __future__ import annotations
@@ -20,14 +21,23 @@ from benchmarks.paper.catalogue import EXPERIMENTS
 from benchmarks.paper.data import DATASETS, DataLocations, find_source
 from benchmarks.paper.experiment import Experiment
 from benchmarks.paper.listing import describe_experiments
-from benchmarks.paper.miniature import select_datasets, select_paper_trials, shorten_experiment, shrink_experiment
-from benchmarks.paper.report import write_report
+from benchmarks.paper.miniature import (
+    select_datasets,
+    select_paper_trials,
+    select_trials,
+    shorten_experiment,
+    shrink_experiment,
+)
+from benchmarks.paper.report import Report, write_report
 from benchmarks.paper.results import read_results
 from benchmarks.paper.runs import Setup, TrialRun
 from benchmarks.paper.schedule import train_all
 from benchmarks.support import create_parser
 from crlc.errors import CrlcError
 from crlc.training.paper_presets import PRESETS_WITH_WEIGHTS
+
+_WITHOUT_DATA = frozenset(experiment.key for experiment in EXPERIMENTS if not experiment.trials)
+"""Experiments that have no runs."""
 
 
 def main() -> int:
@@ -42,21 +52,27 @@ def main() -> int:
     requested = options.experiments or [experiment.key for experiment in EXPERIMENTS]
     experiments = [_adapt(experiment, options) for experiment in EXPERIMENTS if experiment.key in requested]
     if options.list:
-        for text in describe_experiments(experiments, options.seeds, setup, miniature=options.miniature):
+        for text in describe_experiments(experiments, options.seeds, setup):
             print(text, flush=True)
         return 0
     gpus = options.gpus
     if gpus is None:
         gpus = list(range(torch.cuda.device_count())) if options.device in ("auto", "cuda") else []
     command = f"python -m benchmarks.paper {' '.join(sys.argv[1:])}"
-    try:
-        for experiment in experiments:
-            file = run_experiment(experiment, options.seeds, setup, command, gpus, miniature=options.miniature)
-            print(file.read_text())
-    except CrlcError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    failures = 0
+    for experiment in experiments:
+        try:
+            report = run_experiment(experiment, options.seeds, setup, command, gpus, miniature=options.miniature)
+        except CrlcError as error:
+            print(f"error: {experiment.key}: {error}", file=sys.stderr)
+            failures += 1
+            continue
+        if report is not None:
+            print(report.file.read_text())
+            failures += len(report.failures)
+    if failures:
+        print("error: some runs failed. The same command tries them again.", file=sys.stderr)
+    return 1 if failures else 0
 
 
 def run_experiment(
@@ -67,13 +83,13 @@ def run_experiment(
     gpus: Sequence[int] = (),
     *,
     miniature: bool,
-) -> Path:
-    """Train the missing runs of an experiment, write its report, and return the Markdown file.
+) -> Report | None:
+    """Train the missing runs of an experiment, and write its report; `None` if none of its trials can be run.
 
-    Trials without data or weights are left out, with a note.
+    Trials without data or weights are left out, with a note. Runs that fail do not stop the others.
 
     Raises:
-        CrlcError: a run failed.
+        CrlcError: a GPU is not visible, or the result of a run cannot be read.
     """
     possible = []
     for trial in experiment.trials:
@@ -83,16 +99,22 @@ def run_experiment(
             print(f"{trial.label}: left out, because it needs MoCo weights (--weights)", file=sys.stderr)
         else:
             possible.append(trial)
-    experiment = replace(experiment, trials=tuple(possible))
+    if not possible and experiment.key not in _WITHOUT_DATA:
+        print(f"{experiment.key}: nothing can be run for these datasets and trials", file=sys.stderr)
+        return None
+    experiment, seeds = replace(experiment, trials=tuple(possible)), seeds[: experiment.max_seeds]
     runs = [TrialRun(trial, seed) for seed in seeds for trial in experiment.trials]
-    train_all(runs, setup, gpus)
-    return write_report(experiment, read_results(experiment, seeds, setup), setup, command, miniature=miniature)
+    failures = train_all(runs, setup, gpus)
+    results = read_results(experiment, seeds, setup, failures)
+    return write_report(experiment, results, setup, command, miniature=miniature)
 
 
 def _adapt(experiment: Experiment, options: argparse.Namespace) -> Experiment:
     experiment = shrink_experiment(experiment) if options.miniature else select_paper_trials(experiment)
     if options.datasets:
         experiment = select_datasets(experiment, options.datasets)
+    if options.trials:
+        experiment = select_trials(experiment, options.trials)
     return experiment if options.epochs is None else shorten_experiment(experiment, options.epochs)
 
 
@@ -106,6 +128,7 @@ def _parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--datasets", nargs="+", choices=sorted(DATASETS), metavar="NAME", help="only trials on these datasets"
     )
+    parser.add_argument("--trials", metavar="TEXT", help="only trials whose label contains TEXT")
     parser.add_argument("--out", type=Path, default=Path("paper-runs"), help="folder of workspace and results")
     parser.add_argument("--data", type=Path, help="folder with fashion_10k.npz and cifar10_5k, for miniatures")
     parser.add_argument("--imagenet", type=Path, help="folder with the training images of ImageNet")

@@ -46,6 +46,9 @@ class Trial:
     isolated: bool = False
     """Whether each run needs a process of its own, so that its peak memory can be measured."""
 
+    is_in_paper: bool = True
+    """Whether the paper has this trial."""
+
     miniature_only: bool = False
     """Whether the trial is not part of the paper, and too long for its data."""
 
@@ -63,6 +66,15 @@ class Experiment:
     figures: tuple[str, ...] = (BARS,)
     miniature: Mapping[str, str] = field(default_factory=dict)
     """Dataset of the miniature by dataset of the paper; trials of other datasets are left out."""
+
+    unrecorded: tuple[str, ...] = ()
+    """Metrics that the paper reports, but whose numbers are not recorded here."""
+
+    bar_metrics: tuple[str, ...] = ()
+    """Metrics of the figure `BARS`, one panel each; by default the first column of the table."""
+
+    max_seeds: int | None = None
+    """Number of seeds if fewer suffice: pictures show one run. `None` for all requested ones."""
 
     finding: str = ""
     """What the paper found, in one sentence."""

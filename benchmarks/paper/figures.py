@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.paper.experiment import BARS, ERRORS, LOSSES, SWEEP, Experiment
-from benchmarks.paper.results import FRACTIONS, TrialResult, read_error
+from benchmarks.paper.results import FRACTIONS, TrialResult, format_metric, read_error
 
 _PANEL_INCHES = (5.0, 3.6)
 _DOTS_PER_INCH = 120
@@ -41,19 +41,31 @@ def draw_figure(name: str, experiment: Experiment, results: Sequence[TrialResult
 
 
 def _draw_bars(experiment: Experiment, results: Sequence[TrialResult]) -> Any:
-    """Draw the first metric of every trial, with the standard deviation over the seeds and the paper's number."""
-    metric = experiment.metrics[0]
-    shown = [result for result in results if result.list_values(metric)]
-    figure, (panel,) = create_panels(1, inches=(7.5, 1.2 + 0.35 * max(1, len(shown))))
-    for row, result in enumerate(shown):
-        mean, deviation = _compute_spread(result.list_values(metric), metric)
-        panel.barh(row, mean, xerr=deviation, color="#4477aa", height=0.6)
+    """Draw metrics of every trial, with the standard deviation over the seeds and the paper's number."""
+    metrics = experiment.bar_metrics or experiment.metrics[:1]
+    shown = [result for result in results if any(result.list_values(metric) for metric in metrics)]
+    width = 7.5 if len(metrics) == 1 else 5.0
+    figure, panels = create_panels(len(metrics), inches=(width, 1.2 + 0.35 * max(1, len(shown))))
+    for panel, metric in zip(panels, metrics, strict=True):
+        has_number = _draw_bar_panel(panel, metric, shown)
+        panel.set_xlabel(f"{format_metric(metric)}{', bar: ours, diamond: the paper' if has_number else ''}")
+        panel.set_yticks(range(len(shown)), [])
+        panel.set_ylim(len(shown) - 0.5, -0.5)
+    panels[0].set_yticklabels([result.trial.label for result in shown])
+    return figure
+
+
+def _draw_bar_panel(panel: Any, metric: str, results: Sequence[TrialResult]) -> bool:
+    """Draw one bar per trial that has the metric, and return whether there is a number of the paper."""
+    has_number = False
+    for row, result in enumerate(results):
+        if result.list_values(metric):
+            mean, deviation = _compute_spread(result.list_values(metric), metric)
+            panel.barh(row, mean, xerr=deviation, color="#4477aa", height=0.6)
         if metric in result.trial.paper:
             panel.plot(float(result.trial.paper[metric].split()[0]), row, "D", color="#cc6677", markersize=5)
-    panel.set_yticks(range(len(shown)), [result.trial.label for result in shown])
-    panel.invert_yaxis()
-    panel.set_xlabel(f"{metric} (%), bar: ours, diamond: the paper's")
-    return figure
+            has_number = True
+    return has_number
 
 
 def _draw_sweep(experiment: Experiment, results: Sequence[TrialResult]) -> Any:
@@ -93,7 +105,8 @@ def _draw_losses(_: Experiment, results: Sequence[TrialResult]) -> Any:
                 panel.plot(*zip(*curve, strict=True), label=result.trial.label, linewidth=1, color=f"C{number}")
         panel.set_title(title)
         panel.set_xlabel("epoch")
-    axes[0].legend(fontsize=6)
+    if axes[0].lines:
+        axes[0].legend(fontsize=6)
     return figure
 
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.paper.data import DATASETS, find_source
 from benchmarks.paper.experiment import Experiment
-from benchmarks.paper.runs import Setup, TrialRun, is_finished, prepare_trial
-from crlc.errors import CrlcError
+from benchmarks.paper.runs import Setup, TrialRun, is_finished
+from benchmarks.paper.step_timer import StepTimer
 from crlc.formatting import format_duration
 from crlc.training.device import choose_device
 from crlc.training.paper_presets import PRESETS_WITH_WEIGHTS
-from crlc.training.time_estimate import RunTimer
+
+_DAY_SECONDS = 86_400
+_MIN_DAYS = 3
+"""Shorter times are shown in hours."""
 
 
 def list_missing_data(experiment: Experiment, setup: Setup) -> list[str]:
@@ -23,12 +26,19 @@ def list_missing_data(experiment: Experiment, setup: Setup) -> list[str]:
 
 
 def describe_experiments(
-    experiments: Sequence[Experiment], seeds: Sequence[int], setup: Setup, *, miniature: bool
+    experiments: Sequence[Experiment], seeds: Sequence[int], setup: Setup, timer: StepTimer | None = None
 ) -> Iterator[str]:
-    """Yield one paragraph per experiment. Steps are timed on this computer, once for runs with equal steps."""
-    timer = RunTimer(choose_device(setup.device))
+    """Yield one paragraph per experiment. Nothing is downloaded or imported.
+
+    Args:
+        experiments: the experiments.
+        seeds: seeds of their runs.
+        setup: folders and devices.
+        timer: times the steps; by default on the device of the setup, once for runs with equal steps.
+    """
+    timer = timer or StepTimer(choose_device(setup.device))
     for experiment in experiments:
-        every = [TrialRun(trial, seed) for trial in experiment.trials for seed in seeds]
+        every = [TrialRun(trial, seed) for trial in experiment.trials for seed in seeds[: experiment.max_seeds]]
         runs = list({run.compute_key(setup): run for run in every}.values())
         left = [run for run in runs if not is_finished(run, setup)]
         datasets = ", ".join(dict.fromkeys(trial.dataset for trial in experiment.trials)) or "no data"
@@ -37,23 +47,33 @@ def describe_experiments(
         if missing:
             lines.append(f"  missing: {', '.join(missing)}")
         lines.append(f"  runs: {len(runs)}, of which {len(runs) - len(left)} are finished")
-        lines.append(f"  time: {_estimate(left, timer, setup, miniature=miniature)}")
+        lines.append(f"  time: {_format_time(left, timer, setup)}")
         yield "\n".join(lines)
 
 
-def _estimate(runs: Sequence[TrialRun], timer: RunTimer, setup: Setup, *, miniature: bool) -> str:
-    available = [run for run in runs if find_source(run.trial.dataset, setup.locations) is not None]
+def _format_time(runs: Sequence[TrialRun], timer: StepTimer, setup: Setup) -> str:
+    """Return the time of the runs, and of those that have data, on this computer."""
     if not runs:
         return "nothing left to train"
+    times = [timer.estimate(run, setup) for run in runs]
+    seconds = [time.seconds for time in times]
+    available = [time.seconds for time, run in zip(times, runs, strict=True) if _has_data(run, setup)]
+    text = f"about {_format_days(sum(seconds))} on this {timer.device.type}, one run at a time"
+    if any(time.is_extrapolated for time in times):
+        text += " (an estimate from smaller batches)"
+    if len(available) == len(runs):
+        return text
     if not available:
-        return "not known without the data"
-    if not miniature and timer.device.type == "cpu":
-        return "not estimated without a GPU: one step of the paper's networks takes a minute on a CPU"
-    seconds = 0.0
-    for run in available:
-        try:
-            prepared = prepare_trial(run, setup)
-        except CrlcError as error:
-            return f"not known: {error}"
-        seconds += timer.estimate(prepared.images, prepared.settings).total.expected
-    return f"about {format_duration(seconds)} on this {timer.device.type}, one run at a time"
+        return f"{text}; none of the {len(runs)} runs has its data"
+    part = f"about {_format_days(sum(available))} for {len(available)} of {len(runs)} runs"
+    return f"{text}; {part}, whose data are given or can be downloaded"
+
+
+def _format_days(seconds: float) -> str:
+    days = seconds / _DAY_SECONDS
+    return format_duration(seconds) if days < _MIN_DAYS else f"{days:,.0f} days"
+
+
+def _has_data(run: TrialRun, setup: Setup) -> bool:
+    has_weights = run.trial.preset not in PRESETS_WITH_WEIGHTS or bool(setup.weights)
+    return has_weights and find_source(run.trial.dataset, setup.locations) is not None

@@ -1,4 +1,7 @@
-"""Miniatures: the same experiments on small data, with a small network, in minutes on a laptop."""
+"""Adapted experiments: miniatures in minutes on a laptop, and selections of trials.
+
+Miniatures are the same experiments on small data, with a small network.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.paper.data import DATASETS, SPLIT
 from benchmarks.paper.experiment import Experiment, Trial
 
 _CLASSES = 10
@@ -27,7 +31,10 @@ _BY_DATASET: Mapping[str, dict[str, Any]] = {
 
 
 def shrink_experiment(experiment: Experiment) -> Experiment:
-    """Return the miniature of an experiment: other data and settings, without splits; the paper's numbers stay."""
+    """Return the miniature of an experiment: other data and settings; the paper's numbers stay.
+
+    It has splits only if its dataset has.
+    """
     trials = [
         _shrink_trial(trial, experiment.miniature[trial.dataset])
         for trial in experiment.trials
@@ -46,8 +53,14 @@ def select_datasets(experiment: Experiment, datasets: Collection[str]) -> Experi
     return replace(experiment, trials=tuple(trial for trial in experiment.trials if trial.dataset in datasets))
 
 
+def select_trials(experiment: Experiment, text: str) -> Experiment:
+    """Return an experiment with only the trials whose label contains a text."""
+    return replace(experiment, trials=tuple(trial for trial in experiment.trials if text in trial.label))
+
+
 def _shrink_trial(trial: Trial, dataset: str) -> Trial:
-    changes = {**_COMMON, **_BY_DATASET[dataset]}
+    has_splits = DATASETS[dataset].kind == SPLIT
+    changes = {**_COMMON, **_BY_DATASET[DATASETS[dataset].name if has_splits else dataset]}
     if trial.preset.startswith("paper-two-stage"):
         changes |= _shrink_two_stage(changes["epochs"])
     if trial.variant == "c-head-only":
@@ -57,9 +70,8 @@ def _shrink_trial(trial: Trial, dataset: str) -> Trial:
     label = trial.label.replace(trial.dataset, dataset)
     if trial.labels is not None:
         label = f"{_CLASSES * int(trial.labels.removeprefix('classes:'))} labels"
-    return replace(
-        trial, label=label, dataset=dataset, changes=changes, epochs_factor=1.0, split=None, evaluate_split=None
-    )
+    trial = trial if has_splits else replace(trial, split=None, evaluate_split=None)
+    return replace(trial, label=label, dataset=dataset, changes=changes, epochs_factor=1.0)
 
 
 def _shrink_two_stage(epochs: int) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,25 @@ _CLUSTER_METRICS = ("acc", "nmi", "ari", "oracle_acc", "oracle_acc_any_epoch")
 FRACTIONS = frozenset({*_CLUSTER_METRICS, "acc5", "error", K_MEANS})
 """Metrics from 0 to 1, which tables show in per cent."""
 
+_UNITS = {"seconds": "s", "memory_mb": "MB"}
+_NAMES = {
+    "acc": "ACC",
+    "acc5": "ACC5",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "error": "error",
+    "k_means_acc": "ACC of k-means on z",
+    "oracle_acc": "ACC of the best subhead (oracle)",
+    "oracle_acc_any_epoch": "... at its best epoch (oracle)",
+    "seconds": "time",
+    "memory_mb": "peak memory",
+}
+
+
+def format_metric(metric: str) -> str:
+    """Return the name of a metric with its unit."""
+    return f"{_NAMES[metric]} ({'%' if metric in FRACTIONS else _UNITS[metric]})"
+
 
 @dataclass(frozen=True)
 class SeedResult:
@@ -33,6 +52,20 @@ class SeedResult:
     epochs: tuple[dict[str, Any], ...]
     """Records of the epochs and of the end, from the metrics log."""
 
+    def list_curves(self) -> dict[str, list[float | None]]:
+        """Return the values of every metric over the records; `None` where a record lacks one."""
+        names = {
+            name: None
+            for record in self.epochs
+            for name, value in record.items()
+            if isinstance(value, (int, float)) and not isinstance(value, bool)
+        }
+        return {name: [record.get(name) for record in self.epochs] for name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content for the JSON file."""
+        return {"seed": self.seed, "run": self.run.id, "metrics": self.metrics, "curves": self.list_curves()}
+
 
 @dataclass(frozen=True)
 class TrialResult:
@@ -40,6 +73,8 @@ class TrialResult:
 
     trial: Trial
     seeds: tuple[SeedResult, ...]
+    failures: Mapping[int, str] = field(default_factory=dict)
+    """Reason for every run that failed, by seed."""
 
     def list_values(self, metric: str) -> list[float]:
         """Return the values of a metric, one per seed that has it."""
@@ -54,17 +89,30 @@ class TrialResult:
             "variant": self.trial.variant,
             "changes": dict(self.trial.changes),
             "paper": dict(self.trial.paper),
-            "seeds": [{"seed": seed.seed, "run": seed.run.id, "metrics": seed.metrics} for seed in self.seeds],
+            "seeds": [seed.to_json() for seed in self.seeds],
+            "failures": [{"seed": seed, "reason": reason} for seed, reason in self.failures.items()],
         }
 
 
-def read_results(experiment: Experiment, seeds: Iterable[int], setup: Setup) -> list[TrialResult]:
-    """Read the finished runs of an experiment."""
+def read_results(
+    experiment: Experiment, seeds: Iterable[int], setup: Setup, failures: Mapping[str, str] | None = None
+) -> list[TrialResult]:
+    """Read the finished runs of an experiment.
+
+    Args:
+        experiment: the experiment.
+        seeds: seeds of its runs.
+        setup: folders and devices.
+        failures: reasons of failed runs by key, as `train_all` returns them.
+    """
     results = []
     for trial in experiment.trials:
-        finished = [run for seed in seeds if is_finished(run := TrialRun(trial, seed), setup)]
+        runs = [TrialRun(trial, seed) for seed in seeds]
         with_k_means = K_MEANS in experiment.metrics
-        results.append(TrialResult(trial, tuple(_read_seed(run, setup, with_k_means=with_k_means) for run in finished)))
+        finished = tuple(_read_seed(run, setup, with_k_means=with_k_means) for run in runs if is_finished(run, setup))
+        keys = {run.seed: run.compute_key(setup) for run in runs}
+        failed = {seed: failures[key] for seed, key in keys.items() if failures and key in failures}
+        results.append(TrialResult(trial, finished, failed))
     return results
 
 

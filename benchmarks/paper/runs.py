@@ -27,6 +27,7 @@ from crlc.training.device import choose_device
 from crlc.training.distributed import ComputeContext
 from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS, build_paper_preset
 from crlc.training.planning import TrainRequest
+from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -68,12 +69,16 @@ class TrialRun:
             changes["epochs"] = round(epochs * self.trial.epochs_factor)
         return changes
 
+    def build_settings(self, setup: Setup) -> TrainSettings:
+        """Return the settings of the run. A weights file that is needed and not given is called `missing`."""
+        settings = build_paper_preset(self.trial.preset, self.trial.variant, setup.weights or "missing")
+        return settings.replace(**self.changes, seed=self.seed)
+
     def compute_key(self, setup: Setup) -> str:
         """Return a short hash of everything that the result depends on; equal for equal runs of two experiments."""
         trial = self.trial
-        settings = build_paper_preset(trial.preset, trial.variant, setup.weights or "missing")
         content = {
-            "settings": settings.replace(**self.changes, seed=self.seed).to_json(),
+            "settings": self.build_settings(setup).to_json(),
             "data": [trial.dataset, setup.locations.images, trial.split, trial.evaluate_split, trial.labels],
             "isolated": trial.isolated,
         }

@@ -116,10 +116,7 @@ class RunTimer:
         key = (make_step_key(settings, self.device.type), stage.name)
         if key not in self._timed:
             self._timed[key] = _time_step(images, stage, self.device)
-        evaluated = min(1.0, MAX_EVALUATED_IMAGES / len(images))
-        passes = min(settings.run.evaluations, settings.stages.epochs) * evaluated + 1
-        epochs = settings.stages.epochs + _FORWARD_COST_RATIO * passes
-        return self._timed[key].scale(_count_epoch_steps(images, stage) * epochs)
+        return self._timed[key].scale(count_equivalent_steps(images, stage))
 
     def _estimate_features(self, images: TrainingImages, settings: TrainSettings) -> TimeRange:
         built = build_network(settings, len(images))
@@ -130,6 +127,20 @@ class RunTimer:
             seconds = time_features(built, images.sample_pixels(_TIMED_IMAGES), settings.run.engine, self.device)
             self._feature_seconds[built.identity] = TimeRange(seconds, seconds)
         return self._feature_seconds[built.identity].scale(missing)
+
+
+def count_equivalent_steps(images: TrainingImages, stage: Stage) -> float:
+    """Return the number of training steps that last as long as a stage with its evaluations.
+
+    Args:
+        images: the training images; their pixels are not read.
+        stage: the stage.
+    """
+    settings = stage.settings
+    evaluated = min(1.0, MAX_EVALUATED_IMAGES / len(images))
+    passes = min(settings.run.evaluations, settings.stages.epochs) * evaluated + 1
+    epochs = settings.stages.epochs + _FORWARD_COST_RATIO * passes
+    return _count_epoch_steps(images, stage) * epochs
 
 
 def make_step_key(settings: TrainSettings, device: str) -> StepKey:

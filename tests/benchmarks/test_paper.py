@@ -14,18 +14,28 @@ import pytest
 import torch
 from PIL import Image
 
-from benchmarks.paper.__main__ import run_experiment
+from benchmarks.paper import schedule
+from benchmarks.paper.__main__ import main, run_experiment
 from benchmarks.paper.catalogue import EXPERIMENTS
-from benchmarks.paper.data import DATASETS, DataLocations, find_source
+from benchmarks.paper.data import DATASETS, IMAGENET, DataLocations, count_images, find_source
 from benchmarks.paper.experiment import Experiment, Trial
-from benchmarks.paper.listing import describe_experiments
-from benchmarks.paper.miniature import select_datasets, select_paper_trials, shorten_experiment, shrink_experiment
+from benchmarks.paper.figures import FIGURES
+from benchmarks.paper.miniature import (
+    select_datasets,
+    select_paper_trials,
+    select_trials,
+    shorten_experiment,
+    shrink_experiment,
+)
 from benchmarks.paper.pictures import find_strips
 from benchmarks.paper.report import build_table
 from benchmarks.paper.results import SeedResult, TrialResult, read_results, summarize
-from benchmarks.paper.runs import Setup, TrialRun, find_run, is_finished, train_run, write_task
-from benchmarks.paper.schedule import train_all
+from benchmarks.paper.runs import Setup, TrialRun, find_run, is_finished, prepare_trial, train_run, write_task
+from benchmarks.paper.schedule import select_visible_gpu, train_all
+from benchmarks.paper.split_folder import find_test_images
 from benchmarks.support import ROOT
+from crlc.data.classes import read_subset
+from crlc.errors import CrlcError
 from crlc.runs.folder import RunFolder
 from crlc.training.paper_presets import PAPER_PRESETS
 from tests.fixtures.polling import wait_until
@@ -54,13 +64,18 @@ def test_miniature_of_every_experiment_runs_to_its_end(setup: Setup, key: str):
     # In this process: runs in processes of their own are tested below.
     few = [replace(trial, isolated=False) for trial in (*experiment.trials[:1], *experiment.trials[1:][-1:])]
     experiment = replace(experiment, trials=tuple(few))
-    file = run_experiment(experiment, [0], setup, "command", miniature=True)
+    report = run_experiment(experiment, [0], setup, "command", miniature=True)
+    assert report is not None
+    assert not report.failures
+    file = report.file
     trained = [trial for trial in experiment.trials if find_source(trial.dataset, setup.locations) is not None]
     text = file.read_text()
     assert all(f"| {trial.label} | 1 |" in text for trial in trained)
     content = json.loads(file.with_suffix(".json").read_text())
     assert [trial["label"] for trial in content["trials"]] == [trial.label for trial in trained]
     assert all(trial["seeds"][0]["metrics"] for trial in content["trials"])
+    curves = [trial["seeds"][0]["curves"] for trial in content["trials"]]
+    assert all(len(one["loss"]) == len(one["epoch"]) >= 2 for one in curves)  # an epoch and the end
     assert len(experiment.figures) == text.count("![")
     for figure in experiment.figures:
         with Image.open(file.with_name(f"{file.stem}-{figure}.png")) as image:
@@ -94,7 +109,73 @@ def test_killed_run_is_resumed_and_finished_runs_are_not_repeated(setup: Setup):
 
 
 @pytest.mark.slow
-def test_runs_of_several_gpus_train_in_processes_of_their_own(setup: Setup):
+@pytest.mark.parametrize("gpus", [[], [0]], ids=["this process", "one GPU"])
+def test_failed_run_does_not_stop_the_others(setup: Setup, gpus: list[int], capsys: pytest.CaptureFixture[str]):
+    good = replace(shrink(BY_KEY["fig3"]).trials[0], label="good")
+    bad = replace(good, label="bad", changes={**good.changes, "clusters": 1_000})  # more clusters than images
+    experiment = replace(BY_KEY["fig3"], trials=(bad, good))
+    seeds = [20 + len(gpus)]
+    for _ in range(2):  # the second time, the first trial fails again and the other one is finished
+        report = run_experiment(experiment, seeds, setup, "command", gpus, miniature=True)
+        assert report is not None
+        assert len(report.failures) == 1
+        assert report.failures[0].startswith(f"bad, seed {seeds[0]} failed: ")
+        text = report.file.read_text()
+        assert "| bad | 0, 1 failed | failed | not recorded |" in text
+        assert "| good | 1 |" in text
+        assert report.failures[0] in text
+        failed, _ = json.loads(report.file.with_suffix(".json").read_text())["trials"]
+        assert "clusters=1000" in failed["failures"][0]["reason"]
+    assert capsys.readouterr().err.count("good, seed") == 1
+    with_bad_runs_only = run_experiment(replace(experiment, trials=(bad,)), seeds, setup, "command", miniature=True)
+    assert with_bad_runs_only is not None  # without a figure, which would need a run
+    assert "![" not in with_bad_runs_only.file.read_text()
+
+
+@pytest.mark.parametrize("key", ["fig2", "fig4", "a11"])
+def test_experiment_without_trials_is_left_out(setup: Setup, key: str, capsys: pytest.CaptureFixture[str]):
+    experiment = select_datasets(shrink(BY_KEY[key]), ["cifar10_5k"])
+    assert run_experiment(experiment, [0], setup, "command", miniature=True) is None
+    assert f"{key}: nothing can be run" in capsys.readouterr().err
+
+
+def test_command_line_reports_failures_by_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    arguments = ["--miniature", "--out", str(tmp_path), "--epochs", "1", "--images", "60", "--seeds", "0"]
+    arguments += ["--device", "cpu", "--threads", "1", "--trials", "SGD, λ2 = 0"]
+    failing: list[str] = []
+
+    def train(run: TrialRun, _: Setup) -> None:
+        failing.append(run.trial.label)
+        raise CrlcError("no")
+
+    monkeypatch.setattr(schedule, "train_run", train)
+    monkeypatch.setattr(sys, "argv", ["paper", "fig3", "fig4", *arguments])
+    assert main() == 1
+    assert failing == ["SGD, λ2 = 0.0"]
+    captured = capsys.readouterr()
+    assert "SGD, λ2 = 0.0, seed 0 failed: no" in captured.out
+    assert "fig4: nothing can be run" in captured.err
+    monkeypatch.setattr(sys, "argv", ["paper", "a2", *arguments])
+    assert main() == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "visible", "expected"), [(1, None, "1"), (1, "4,6", "6"), (0, "GPU-a, GPU-b", "GPU-a")]
+)
+def test_select_visible_gpu_keeps_the_mask_of_the_batch_system(number: int, visible: str | None, expected: str):
+    assert select_visible_gpu(number, visible) == expected
+
+
+def test_select_visible_gpu_refuses_a_gpu_outside_the_mask():
+    with pytest.raises(CrlcError, match="--gpus 2"):
+        select_visible_gpu(2, "4,6")
+
+
+@pytest.mark.slow
+def test_runs_of_several_gpus_train_in_processes_of_their_own(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     trial = shrink(BY_KEY["fig3"]).trials[1]
     runs = [TrialRun(trial, seed) for seed in (10, 11)]
     train_all(runs, setup, gpus=[0, 1])
@@ -104,15 +185,44 @@ def test_runs_of_several_gpus_train_in_processes_of_their_own(setup: Setup):
     assert [seed.seed for seed in result.seeds] == [10, 11]
 
 
-def test_list_shows_data_and_runs_of_every_experiment(tmp_path: Path):
-    experiments = [shrink(BY_KEY["a2"]), shrink(BY_KEY["a10-1"]), BY_KEY["table1"]]
-    surfaces, dogs, table = describe_experiments(experiments, [0, 1], Setup(tmp_path, device="cpu"), miniature=False)
-    assert surfaces.startswith("a2: ")
-    assert "nothing left" in surfaces
-    assert "fashion_10k (file)" in dogs
-    assert "runs: 6, of which 0" in dogs
-    assert "imagenet-dogs (ImageNet)" in table
-    assert "runs: 20, of which 0" in table
+@pytest.mark.slow
+def test_every_imagenet_trial_can_be_prepared(tmp_path: Path):
+    random = np.random.default_rng(0)
+    subsets = ("imagenet10", "imagenet-dogs", "imagenet200")
+    for name in sorted(set().union(*map(read_subset, subsets))):
+        (tmp_path / "imagenet" / name).mkdir(parents=True)
+        pixels = random.integers(0, 256, (24, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "imagenet" / name / "image.png")
+    setup = Setup(tmp_path / "out", DataLocations(imagenet=tmp_path / "imagenet"), "moco.pth", "cpu")
+    trials = [trial for one in EXPERIMENTS for trial in one.trials if DATASETS[trial.dataset].kind == IMAGENET]
+    assert {trial.dataset for trial in trials} == {name for name, one in DATASETS.items() if one.kind == IMAGENET}
+    for trial in trials:
+        prepared = prepare_trial(TrialRun(trial, 0), setup)
+        assert len(prepared.images) == prepared.settings.model.clusters  # one image per class
+
+
+@pytest.mark.slow
+def test_miniature_of_table5_is_tested_on_other_images(setup: Setup):
+    trial = shrink(BY_KEY["table5"]).trials[1]
+    assert (trial.dataset, trial.split, trial.evaluate_split) == ("fashion_10k-split", "train", "test")
+    prepared = prepare_trial(TrialRun(trial, 0), setup)
+    tested = prepared.extras.evaluation_images
+    assert tested is not None
+    assert (len(prepared.images), len(tested)) == (50, 10)  # every fifth image of each class, rounded down
+    assert not set(prepared.images.ids) & set(tested.ids)
+    assert sorted(np.asarray(tested.classes)) == list(range(10))
+
+
+def test_find_test_images_takes_every_fifth_of_each_class():
+    assert find_test_images(np.array([0] * 6 + [1] * 4 + [0] * 4 + [1])).tolist() == [4, 13, 14]
+
+
+def test_table5_trains_the_rl_head_on_the_unlabelled_images_of_stl10():
+    trial = BY_KEY["table5"].trials[2]
+    assert (trial.dataset, trial.split, trial.evaluate_split) == ("stl10", "train+unlabelled", "test")
+    assert count_images("stl10", trial.split, DataLocations()) == (5_000, 100_000)
+    assert count_images("stl10", None, DataLocations()) == (13_000, 100_000)
+    assert count_images("cifar10", "train", DataLocations(images=6_000)) == (5_000, 0)
 
 
 @pytest.mark.parametrize("experiment", [*map(select_paper_trials, EXPERIMENTS), *map(shrink_experiment, EXPERIMENTS)])
@@ -145,6 +255,8 @@ def test_select_datasets_keeps_only_their_trials():
     miniature = shrink_experiment(BY_KEY["table1"])
     chosen = select_datasets(miniature, ["fashion_10k"])
     assert [trial.label for trial in chosen.trials] == ["fashion_10k, CRLC", "fashion_10k, C-head only"]
+    (only,) = select_trials(chosen, "C-head").trials
+    assert only.label == "fashion_10k, C-head only"
 
 
 def test_documentation_names_every_experiment_and_only_files_that_exist():
@@ -175,3 +287,27 @@ def test_table_has_mean_deviation_and_the_number_of_the_paper(tmp_path: Path):
     table = build_table(BY_KEY["table1"], [TrialResult(trial, seeds)], miniature=False)
     assert table[0] == "|  | seeds | ACC (%) | paper |"
     assert table[2] == "| row | 2 | 85.0 ± 7.1 | 79.9 |"
+    own = replace(trial, label="own", paper={}, is_in_paper=False)
+    results = [TrialResult(replace(trial, paper={}), seeds), TrialResult(own, seeds)]
+    table = build_table(BY_KEY["fig4"], results, miniature=False)
+    assert table[2:] == ["| row | 2 | 85.0 ± 7.1 | not recorded |", "| own | 2 | 85.0 ± 7.1 | - |"]
+    for key in ("table5", "fig3", "fig4", "a10-1", "a10-2"):
+        assert "| paper |" in build_table(BY_KEY[key], results, miniature=False)[0]
+
+
+def test_bars_of_fig4_have_a_panel_for_accuracy_time_and_memory(tmp_path: Path):
+    metrics = {"acc": 0.8, "seconds": 9.0, "memory_mb": 300.0}
+    with_acc = SeedResult(0, RunFolder(tmp_path), metrics, ())
+    without = replace(with_acc, metrics={"seconds": 9.0, "memory_mb": 300.0})
+    trials = BY_KEY["fig4"].trials
+    results = [TrialResult(trials[0], (with_acc,)), TrialResult(trials[3], (without,))]
+    figure = FIGURES["bars"](BY_KEY["fig4"], results)
+    assert [panel.get_xlabel() for panel in figure.axes] == ["ACC (%)", "time (s)", "peak memory (MB)"]
+    assert [len(panel.patches) for panel in figure.axes] == [1, 2, 2]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["SimCLR form", "RL-head alone"]
+
+
+def test_curves_have_a_value_or_none_per_record(tmp_path: Path):
+    records = ({"kind": "epoch", "epoch": 1, "loss": 2.0}, {"kind": "end", "epoch": 2, "loss": 1.0, "acc": 0.5})
+    curves = SeedResult(0, RunFolder(tmp_path), {}, records).list_curves()
+    assert curves == {"epoch": [1, 2], "loss": [2.0, 1.0], "acc": [None, 0.5]}
