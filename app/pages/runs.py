@@ -95,9 +95,9 @@ def _show_damaged(runs: RunStore) -> None:
     for damaged in list_damaged_runs(runs.workspace):
         words, delete_box = st.columns([6, 1], vertical_alignment="center")
         with words:
-            show_error(f"{damaged.id}: {damaged.problem}")
+            show_error(f"Damaged run: {damaged.problem}")
         with delete_box.popover("Delete", width="stretch", key=f"delete-damaged-{damaged.id}"):
-            show_caption(f"Deletes all files of {damaged.id}. Images and labels are not deleted.")
+            show_caption(f"Deletes all files of this run (folder {damaged.id}). Images and labels are not deleted.")
             if st.button("Delete permanently", type="primary", key=f"delete-{damaged.id}"):
                 _run_action(partial(_delete, runs, damaged.id, damaged.id))
 

@@ -269,7 +269,7 @@ class ClusterEditor:
         if len(unknown):
             nouns = "image with id" if len(unknown) == 1 else "images with ids"
             named = format_list([*map(str, unknown.tolist())], _IDS_IN_ERRORS)
-            raise NotFoundError(f"The run {self._clustering.run} has no {nouns} {named}. Nothing was changed.")
+            raise NotFoundError(f"The run has no {nouns} {named}. Nothing was changed.")
         moved = current.ids[np.isin(current.ids, ids) & (current.clusters != cluster)]
         if not len(moved):
             return None

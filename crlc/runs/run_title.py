@@ -7,6 +7,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from crlc.errors import CrlcError
+from crlc.runs.folder import RunFolder
+
+_PRESET_NAMES = {"semi": "with labels"}
+"""Presets whose name for people is not the one in the metadata."""
+
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
 
 
@@ -20,8 +26,17 @@ def format_run_title(metadata: Mapping[str, Any]) -> str:
         KeyError, TypeError, ValueError: run.json is damaged.
     """
     created = datetime.fromisoformat(metadata["created"]).astimezone()
-    default = f"{created:%d %b %H:%M} · {metadata['preset']} · {metadata['settings']['clusters']} clusters"
+    preset = _PRESET_NAMES.get(metadata["preset"], metadata["preset"])
+    default = f"{created:%d %b %H:%M} · {preset} · {metadata['settings']['clusters']} clusters"
     return metadata.get("title") or default
+
+
+def read_run_title(run: RunFolder) -> str:
+    """Return the name of a run for a message; its id if its metadata is damaged."""
+    try:
+        return format_run_title(run.read_metadata())
+    except (CrlcError, OSError, KeyError, TypeError, ValueError):
+        return run.id
 
 
 def build_file_stem(dataset: str, title: str) -> str:

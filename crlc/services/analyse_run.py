@@ -42,6 +42,7 @@ from crlc.errors import NotFoundError, UsageError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import RunResult, load_or_build_graph, read_result
+from crlc.runs.run_title import read_run_title
 from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
@@ -127,7 +128,7 @@ class RunAnalysis:
         self._predicted: IntArray = self.clustering.clusters[kept].astype(np.int64)
         if not len(self.ids):
             raise NotFoundError(
-                f"No image of the run {run.id} is left: all were removed, changed or excluded since.",
+                f"No image of the run {read_run_title(run)} is left: all were removed, changed or excluded since.",
                 advice="Train again.",
             )
         self._graph: Neighbours | None = None
@@ -211,7 +212,7 @@ class RunAnalysis:
             UsageError: there is only one image.
         """
         if len(self.ids) < _MIN_IMAGES:
-            raise UsageError(f"Only one image of the run {self.run.id} is left: it has no neighbours.")
+            raise UsageError(f"Only one image of the run {read_run_title(self.run)} is left: it has no neighbours.")
         if self._graph is None:
             graph = load_or_build_graph(self.run, self.all_z, report)
             self._graph = _restrict_graph(graph, self.all_z, self.rows, report)

@@ -11,6 +11,7 @@ from crlc.analysis.label_classifier import LabelClassifier
 from crlc.annotations.label_set import LabelSet
 from crlc.arrays import FloatArray, ImageIds, IntArray
 from crlc.errors import UsageError
+from crlc.runs.run_title import read_run_title
 from crlc.services.analyse_run import RunAnalysis
 
 _MIN_LABELS = 2
@@ -73,7 +74,7 @@ def check_labels(analysis: RunAnalysis, labels: LabelSet) -> LabelReport:
     labels = labels.select_ids(analysis.ids)
     if len(labels) < _MIN_LABELS:
         raise UsageError(
-            f"{len(labels)} labelled images of the run {analysis.run.id} cannot be checked: "
+            f"{len(labels)} labelled images of the run {read_run_title(analysis.run)} cannot be checked: "
             f"at least {_MIN_LABELS} are needed."
         )
     rows = labels.find_positions(analysis.ids)

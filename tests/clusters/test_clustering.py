@@ -155,7 +155,7 @@ def test_editor_records_nothing_when_nothing_changes(editor: ClusterEditor, anno
         (lambda e: e.set_name(1, "a\tb"), UsageError, "control characters"),
         (lambda e: e.set_name(1, "  "), UsageError, "name=.* empty"),
         (lambda e: e.move([1], 9), NotFoundError, "cluster 9 "),
-        (lambda e: e.move([1, 9], 2), NotFoundError, "run-1 .*9"),
+        (lambda e: e.move([1, 9], 2), NotFoundError, "run has no .*9"),
         (lambda e: e.move([], 2), UsageError, "No image was given"),
         (lambda e: e.split(5, [[1], [2]]), NotFoundError, "cluster 5 "),
         (lambda e: e.split(0, [[1, 2, 3]]), UsageError, "3 images cannot be split into 1"),

@@ -75,7 +75,9 @@ def test_check_suggests_unlabelled_images_for_a_name_that_is_learnt_badly(analys
 
 
 def test_check_of_a_single_label_is_a_usage_error(analysis: RunAnalysis):
-    with pytest.raises(UsageError, match="1 labelled images of the run run cannot be checked"):
+    entries = {"created": "2024-01-01T00:00:00+00:00", "preset": "quick", "settings": {"clusters": 3}, "title": "Cats"}
+    analysis.run.write_metadata({**analysis.run.read_metadata(), **entries})
+    with pytest.raises(UsageError, match="1 labelled images of the run Cats cannot be checked"):
         check_labels(analysis, label({"a": [1]}))
 
 
