@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from PIL import Image, UnidentifiedImageError
 
+from crlc.data.camera_raw import is_camera_raw, open_raw_preview
 from crlc.data.photo_metadata import PhotoMetadata, read_photo_metadata
 from crlc.data.sources import RawImage, UnreadableError
 
@@ -154,17 +155,29 @@ def read_image_size(raw: RawImage) -> tuple[int, int]:
 
 
 def open_image(raw: RawImage) -> Image.Image:
-    """Open an image without decoding it. The formats are those of Pillow, and HEIC if pillow-heif is installed."""
+    """Open an image without decoding it.
+
+    The formats are those of Pillow, HEIC if pillow-heif is installed, and the JPEG that a RAW photograph contains.
+    """
     if not isinstance(raw, bytes):
         return Image.fromarray(raw[..., 0] if raw.shape[2:] == (1,) else raw)
     if not raw:
         raise UnreadableError("the file is empty")
+    if is_camera_raw(raw):
+        return _open_raw_preview(raw)
     if _is_heif(raw) and _register_heif():
         return Image.open(io.BytesIO(raw), formats=(_HEIF,))
     try:
         return Image.open(io.BytesIO(raw), formats=_COMMON_FORMATS)
     except UnidentifiedImageError:
         return Image.open(io.BytesIO(raw), formats=_list_rare_formats())
+
+
+def _open_raw_preview(raw: bytes) -> Image.Image:
+    preview = open_raw_preview(raw)
+    if preview is None:
+        raise UnreadableError(_RAW_ADVICE)
+    return preview
 
 
 @contextmanager
