@@ -19,6 +19,7 @@ from crlc.data.image_lookup import read_records
 from crlc.formatting import format_list
 from crlc.jobs.job import Job, JobState
 from crlc.paths import to_printable
+from crlc.services.check_labels import LabelReport
 from crlc.services.label_sources import WORKSPACE, WORKSPACE_AND_MOVES, load_workspace_labels
 
 SUFFICIENT_LABELS = 4
@@ -113,3 +114,13 @@ def _find_contradictions(dataset: ImageDataset, ids: ImageIds, names: tuple[str,
 
 def _format_names(names: Iterable[str]) -> str:
     return format_list([repr(to_printable(name)) for name in names], _MAX_LISTED_NAMES)
+
+
+def describe_risk(report: LabelReport | None) -> str | None:
+    """Return why a run trained with labels may be worse than the run before it; `None` if nothing indicates it."""
+    if report is None or report.correct >= report.correct_before:
+        return None
+    return (
+        f"The labels predict {report.correct:,} of {report.labels:,} hidden labels; the clusters of the run before "
+        f"predict {report.correct_before:,}. Check the reassigned images before you switch, or label more images."
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.clusters.editing import apply_edit, rename_cluster
-from app.components.common.safe_text import show_caption, show_error
+from app.components.common.safe_text import show_caption, show_error, show_warning
 from app.components.gallery.change_review import ReviewGroup, build_side, show_change_review
 from app.components.gallery.tiles import build_tiles
 from app.components.labelling.label_report import load_label_report, show_label_report
@@ -19,6 +19,7 @@ from app.state.labelling import get_label_state
 from app.state.selection import get_selection, request_selection
 from app.state.widgets import set_widget_value
 from app.view_models.cluster_view import LEAST_CONFIDENT, RunView
+from app.view_models.improvement import describe_risk
 from app.view_models.numbered_edits import parse_review_edit
 from app.view_models.run_comparison import Reassignment, RunChanges, compare_with_parent
 from app.view_models.view_cache import open_annotations, open_run_view
@@ -50,7 +51,10 @@ def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
         show_caption("The new run is not finished. These are its newest clusters; resume it on the Train page.")
     report = load_label_report(before, open_annotations(before.dataset).load_usable_labels())
     _show_summary(changes, report)
-    _show_next_steps(before, after)
+    risk = describe_risk(report)
+    if risk is not None:
+        show_warning(risk)
+    _show_next_steps(before, after, is_recommended=risk is None)
     if report is not None:
         show_label_report(report)
     if not changes.reassignments:
@@ -154,12 +158,12 @@ def _show_summary(changes: RunChanges, report: LabelReport | None) -> None:
         column.metric(label, value, help=text)
 
 
-def _show_next_steps(before: RunView, after: RunView) -> None:
+def _show_next_steps(before: RunView, after: RunView, *, is_recommended: bool) -> None:
     is_here = get_selection().run == after.name
     with st.container(horizontal=True):
         if not is_here and st.button(
             "Switch to the new run",
-            type="primary",
+            type="primary" if is_recommended else "secondary",
             key="use-child",
             help="Shows the new run on all pages. The current run is not changed.",
         ):

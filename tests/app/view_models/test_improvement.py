@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from app.view_models.improvement import (
     SUFFICIENT_LABELS,
     build_semi_arguments,
     collect_training_labels,
+    describe_risk,
     find_improvement_job,
 )
 from app.view_models.view_cache import open_run_view
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor
 from crlc.jobs.job import JobState, create_job
+from crlc.services.check_labels import LabelReport
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.tiny_run import CLUSTERS, CONFIDENCES, import_tiny_dataset
@@ -67,3 +72,13 @@ def test_find_improvement_job_returns_the_newest_relevant_job():
     assert find_improvement_job([other, mine], "two") is None
     assert find_improvement_job([mine.finish(JobState.FINISHED)], "one") is None
     assert find_improvement_job([mine.finish(JobState.FAILED, "why")], "one").error == "why"
+
+
+def test_risk_is_described_only_if_the_labels_predict_less_than_the_clusters_before():
+    report = LabelReport(12, 10, 10, (), np.empty(0, np.int64))
+    assert describe_risk(None) is None
+    assert describe_risk(report) is None
+    text = describe_risk(replace(report, correct=8))
+    assert text is not None
+    assert "8 of 12" in text
+    assert "10" in text
