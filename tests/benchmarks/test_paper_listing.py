@@ -52,8 +52,8 @@ def test_list_shows_data_and_runs_of_every_experiment(tmp_path: Path):
     assert not list(tmp_path.iterdir())  # nothing was imported or downloaded
 
 
-def test_step_timer_times_equal_steps_once_and_scales_by_epochs(tmp_path: Path):
-    torch.set_num_threads(1)
+def test_step_timer_times_equal_steps_once_and_scales_by_epochs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(step_timer, "time_step", lambda _stage, batch_size, _device: 0.001 * batch_size)
     timer, setup = StepTimer(torch.device("cpu")), Setup(tmp_path, device="cpu")
     simclr, bank, equal_views, alone = (
         timer.estimate(TrialRun(trial, 0), setup) for trial in shrink_experiment(BY_KEY["fig4"]).trials
