@@ -341,7 +341,12 @@ def test_what_changed_keeps_a_decision_while_its_element_is_recreated(
     expect(review).to_have_attribute("data-pending", "0")
 
     # The message of a decision is lost. With two labels, the next run of the page shows a report above the images.
-    page.evaluate("for (const sender of window.crlcEditSenders.values()) for (const one of sender.elements.keys()) sender.elements.set(one, () => {})")
+    page.evaluate(
+        """() => {
+            for (const { elements } of window.crlcEditSenders.values())
+                for (const element of elements.keys()) elements.set(element, () => {});
+        }"""
+    )
     group.locator(".accept").nth(2).click()
     expect(review).to_have_attribute("data-pending", "1")
     review.evaluate("node => (node.isFirst = true)")
