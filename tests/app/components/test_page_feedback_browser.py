@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.app.conftest import RunningApp
 from tests.fixtures.browser import button, by_key, cluster_card, open_page
@@ -79,3 +80,45 @@ def test_every_click_shows_a_sign_while_the_server_is_busy(page: Page, app: Runn
     field.press_sequentially("who?")
     expect(field).to_have_value("who?")
     assert page.get_by_role("dialog").count() == 0
+
+
+def encode_poll() -> list[int]:
+    """Return the messages about a run of a fragment that refreshes itself, as in the sidebar; here, its end."""
+    message = ForwardMsg(script_finished=ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+    message.metadata.run.fragment_ids.append("a-poll")
+    return list(message.SerializeToString())
+
+
+def test_sign_stays_until_the_page_has_answered_the_click(page: Page, app: RunningApp, tmp_path: Path):
+    write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
+    page.goto(f"{app.url}/clusters")
+    expect(page.locator("section.cluster")).to_have_count(3)
+    page.wait_for_function("() => window.crlcFeedback")
+    page.wait_for_function(IS_IDLE)
+    page.evaluate(
+        """() => {
+          const send = WebSocket.prototype.send;
+          WebSocket.prototype.send = function (...content) { window.socket = this; return send.apply(this, content); };
+        }"""
+    )
+    sign = page.locator("#crlc-busy.shown")
+    with stopped(app):
+        by_key(page, "clusters-sort").get_by_role("radio").nth(1).click()
+        expect(sign).to_have_count(1)
+        page.evaluate(
+            "(bytes) => socket.dispatchEvent(new MessageEvent('message', { data: new Uint8Array(bytes).buffer }))",
+            encode_poll(),
+        )
+        page.wait_for_timeout(600)  # a poll is no answer
+        expect(sign).to_have_count(1)
+    page.wait_for_function(IS_IDLE)
+
+    # A busy browser sends the message of a component long after the click.
+    page.get_by_role("heading", name="Clusters").click()
+    page.wait_for_timeout(1000)
+    page.wait_for_function(IS_IDLE)
+    with stopped(app):
+        page.evaluate("window.crlcFeedback.send('shortcuts', true)")
+        expect(sign).to_have_count(1)
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.wait_for_function(IS_IDLE)

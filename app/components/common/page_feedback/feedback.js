@@ -1,10 +1,11 @@
 // Shows that a click was heard, and opens the keyboard shortcuts. Streamlit gives no sign between a click and the first
 // answer of the server: this watches the messages to the server, and shows a sign if one that the user caused is not
-// answered at once. Messages of pages that refresh themselves show no sign.
+// answered at once. Messages of pages that refresh themselves show no sign, and their runs are no answers.
 
-const CAUSED_MS = 450; // a message this soon after a key or click was caused by it; components send after up to 150 ms
+const CAUSED_MS = 5000; // a message this soon after a key or click was caused by it: a busy browser sends it late
 const PATIENCE_MS = 100; // a quicker answer shows no sign
 const QUIET_MS = 150; // the page runs no more: the answer is complete
+const STALE_MS = 500; // elements that are faded for longer show the sign, although the server has answered
 const MAX_MS = 60000;
 const RING_OFFSET = 14;
 const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
@@ -14,6 +15,47 @@ function isTyping(event) {
   const target = event.composedPath()[0];
   const writes = event.type === "keydown" && !["Enter", "Tab", "Escape"].includes(event.key);
   return writes && target instanceof Element && Boolean(target.closest(TYPED_IN) || target.isContentEditable);
+}
+
+/** Return the fields of a protobuf message by number: numbers and bytes; of a repeated field, all values. */
+function readFields(bytes) {
+  const fields = new Map();
+  let at = 0;
+  const readNumber = () => {
+    let value = 0;
+    for (let factor = 1; ; factor *= 128) {
+      const byte = bytes[at++];
+      value += (byte & 127) * factor;
+      if (!(byte & 128)) return value; // also past the end, where `byte` is undefined
+    }
+  };
+  while (at < bytes.length) {
+    const key = readNumber();
+    const size = { 0: 0, 1: 8, 2: null, 5: 4 }[key & 7];
+    let value = size === 0 || size === null ? readNumber() : size;
+    if (size !== 0) value = bytes.subarray(at, (at += value));
+    fields.set(key >>> 3, [...(fields.get(key >>> 3) ?? []), value]);
+  }
+  return fields;
+}
+
+const text = (bytes) => new TextDecoder().decode(bytes);
+
+/** Return the request to run the page in a message to the server (`BackMsg`): its fragment, and whether it is a poll. */
+function readRequest(bytes) {
+  const state = readFields(bytes).get(11)?.[0]; // rerun_script
+  if (!state) return null;
+  const fields = readFields(state);
+  return { fragment: text(fields.get(5)?.[0] ?? new Uint8Array()), isPoll: Boolean(fields.get(6)?.[0]) };
+}
+
+/** Return the start or end of a run in a message of the server (`ForwardMsg`), with the fragments that it runs. */
+function readRun(bytes) {
+  const fields = readFields(bytes);
+  if (!fields.has(4) && !fields.has(6)) return null; // neither new_session nor script_finished
+  const run = readFields(fields.get(2)?.[0] ?? new Uint8Array()).get(6)?.[0] ?? new Uint8Array();
+  const isEnded = fields.has(6) && fields.get(6)[0] !== 2; // 2: ended early, and runs again
+  return { isStarted: fields.has(4), isEnded, fragments: (readFields(run).get(2) ?? []).map(text) };
 }
 
 class Feedback {
@@ -54,32 +96,43 @@ class Feedback {
     WebSocket.prototype.send = function (...content) {
       if (!known.has(this)) {
         known.add(this);
-        this.addEventListener("message", () => (feedback.answeredAt = performance.now()));
+        this.addEventListener("message", (event) => feedback.receive(event.data));
       }
       const result = send.apply(this, content);
-      if (performance.now() - feedback.actedAt < CAUSED_MS) feedback.wait();
+      const request = content[0] instanceof Uint8Array ? readRequest(content[0]) : null;
+      if (request && !request.isPoll && performance.now() - feedback.actedAt < CAUSED_MS) feedback.wait(request);
       return result;
     };
   }
 
-  wait() {
-    this.sentAt = performance.now();
-    if (this.timer) return;
-    this.timer = setInterval(() => this.check(), PATIENCE_MS);
+  /** Wait for the answer to a request of the user. */
+  wait(request) {
+    Object.assign(this, { request, sentAt: performance.now(), hasStarted: false, answeredAt: null });
+    this.timer ??= setInterval(() => this.check(), PATIENCE_MS);
+  }
+
+  /** Note the start or end of a run that answers the request: one of the whole page, or of its fragment. */
+  receive(data) {
+    if (!this.timer || !(data instanceof ArrayBuffer)) return;
+    const run = readRun(new Uint8Array(data));
+    if (!run || (run.fragments.length && !run.fragments.includes(this.request.fragment))) return;
+    if (run.isStarted) this.hasStarted = true;
+    if (run.isEnded && this.hasStarted) this.answeredAt = performance.now();
   }
 
   check() {
     const now = performance.now();
     const app = document.querySelector('[data-testid="stApp"]');
     const isRunning = app?.getAttribute("data-test-script-state") === "running";
-    if (isRunning) this.ranAt = now;
-    const lastSign = Math.max(this.answeredAt ?? 0, this.ranAt ?? 0);
-    const isAnswered = lastSign > this.sentAt && !isRunning && now - lastSign > QUIET_MS;
-    if (isAnswered || now - this.sentAt > MAX_MS) {
+    const isStale = document.querySelector('[data-stale="true"]') !== null;
+    if (isRunning || isStale) this.busyAt = now;
+    const lastSign = Math.max(this.answeredAt ?? 0, this.busyAt ?? 0);
+    const isBusy = isRunning || (isStale && now - this.sentAt > STALE_MS);
+    if ((this.answeredAt && now - lastSign > QUIET_MS) || now - this.sentAt > MAX_MS) {
       clearInterval(this.timer);
       this.timer = null;
       this.sign.classList.remove("shown");
-    } else if (!this.sign.classList.contains("shown") && (isRunning || !(this.answeredAt > this.sentAt))) {
+    } else if (!this.sign.classList.contains("shown") && (!this.answeredAt || isBusy)) {
       this.placeRing();
       this.sign.classList.add("shown");
     }
