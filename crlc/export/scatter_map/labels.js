@@ -4,29 +4,64 @@
 const LABEL_GAP_PIXELS = 3;
 const LABEL_AREA_PIXELS = 9000; // of the map, per name: more names would hide the points
 const MIN_LABELS = 6;
+const OFFSETS = [[0, 0], [0, -1], [0, 1]]; // from an anchor, in widths and heights of the label
+const OFFSETS_AMONG_IMAGES = [0, -0.5, 0.5].flatMap((x) => [0, -1, 1, -2, 2].map((y) => [x, y]));
+const OFFSET_COST = 0.02; // each further offset counts as much as this fraction of the label over images
+const IMAGE_MIDDLE = 0.7; // of the side of an image, which names leave free if possible
 
 /**
  * Place labels without overlap. Returns one [left, top] per label, in pixels; null for a label that is left out.
  *
  * `labels` are in the order of importance: {width, height, anchors}. A label is centred on the first of its anchors
- * ([x, y] in pixels) that is inside the window, and moved by as much as it would stick out.
+ * ([x, y] in pixels, inside the window) where it is free, or else one height above or below, and moved by as much as it
+ * would stick out. Of `images` ({x, y, side}), it covers as little as possible.
  */
-export function placeLabels(labels, width, height) {
+export function placeLabels(labels, width, height, images = []) {
   const limit = Math.max(MIN_LABELS, Math.floor((width * height) / LABEL_AREA_PIXELS));
-  const boxes = [];
-  return labels.map((label) => {
-    const anchor = label.anchors.find(([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height);
-    if (!anchor || boxes.length >= limit || label.width > width) return null;
-    const left = Math.max(0, Math.min(width - label.width, anchor[0] - label.width / 2));
-    const top = Math.max(0, Math.min(height - label.height, anchor[1] - label.height / 2));
-    const box = [left, top, left + label.width + LABEL_GAP_PIXELS, top + label.height + LABEL_GAP_PIXELS];
-    const isFree = boxes.every(
-      (other) => box[0] >= other[2] || other[0] >= box[2] || box[1] >= other[3] || other[1] >= box[3],
-    );
-    if (!isFree) return null;
-    boxes.push(box);
-    return [left, top];
+  const middles = images.map(({ x, y, side }) => {
+    const reach = (IMAGE_MIDDLE * side) / 2;
+    return [x - reach, y - reach, x + reach, y + reach];
   });
+  const boxes = [];
+  const isFree = (box) => boxes.every((other) => !computeOverlap(box, other));
+  return labels.map((label) => {
+    if (boxes.length >= limit || label.width > width) return null;
+    const place = ([x, y], [right, down]) => {
+      const [wide, high] = [label.width, label.height + LABEL_GAP_PIXELS];
+      const left = Math.max(0, Math.min(width - wide, x + (right - 0.5) * wide));
+      const top = Math.max(0, Math.min(height - label.height, y + down * high - label.height / 2));
+      return [left, top, left + wide + LABEL_GAP_PIXELS, top + high];
+    };
+    const box = middles.length
+      ? findAmongImages(label.anchors, place, isFree, middles)
+      : OFFSETS.flatMap((offset) => label.anchors.map((anchor) => place(anchor, offset))).find(isFree);
+    if (!box) return null;
+    boxes.push(box);
+    return box.slice(0, 2);
+  });
+}
+
+/** Return the free box around the first possible anchor that covers the least of the middles of images. */
+function findAmongImages(anchors, place, isFree, middles) {
+  for (const anchor of anchors) {
+    let [best, least] = [null, Infinity];
+    OFFSETS_AMONG_IMAGES.forEach((offset, index) => {
+      const box = place(anchor, offset);
+      if (!isFree(box)) return;
+      const covered = middles.reduce((sum, middle) => sum + computeOverlap(box, middle), 0);
+      const cost = covered / ((box[2] - box[0]) * (box[3] - box[1])) + OFFSET_COST * index;
+      if (cost < least) [best, least] = [box, cost];
+    });
+    if (best) return best;
+  }
+  return null;
+}
+
+/** Return the area that two boxes (left, top, right, bottom) have in common. */
+function computeOverlap(one, other) {
+  const wide = Math.min(one[2], other[2]) - Math.max(one[0], other[0]);
+  const high = Math.min(one[3], other[3]) - Math.max(one[1], other[1]);
+  return Math.max(0, wide) * Math.max(0, high);
 }
 
 class MapLabels {
@@ -46,25 +81,40 @@ class MapLabels {
       const dot = element("span", "dot");
       dot.style.background = entry.colour;
       node.append(dot, element("span", "text", entry.text));
-      this.labels.push({ node, count: place.count, peaks: place.peaks });
+      this.labels.push({ node, value: entry.value, count: place.count, peaks: place.peaks });
     }
     this.labels.sort((one, two) => two.count - one.count);
     this.box.replaceChildren(...this.labels.map((label) => label.node));
     this.isMeasured = false;
   }
 
-  /** Move the names; `toWindow` returns the position of map coordinates in pixels. */
-  place(toWindow, width, height) {
+  /**
+   * Move the names; `toWindow` returns the position of map coordinates in pixels, and `findPlaces` the densest places in
+   * the window, which names get whose own places are outside. `images` are those that lie over the map.
+   */
+  place(toWindow, width, height, images, findPlaces) {
     if (!this.isMeasured) {
       for (const label of this.labels) [label.width, label.height] = [label.node.offsetWidth, label.node.offsetHeight];
       this.isMeasured = true;
     }
-    for (const label of this.labels) label.anchors = label.peaks.map(([x, y]) => toWindow(x, y));
-    const placed = placeLabels(this.labels, width, height);
-    this.labels.forEach(({ node }, index) => {
-      const position = placed[index];
-      node.style.visibility = position ? "visible" : "hidden"; // with its size, unlike `hidden`
-      if (position) node.style.transform = `translate(${position[0].toFixed(1)}px, ${position[1].toFixed(1)}px)`;
-    });
+    const isInside = ([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height;
+    for (const label of this.labels) label.anchors = label.peaks.map(([x, y]) => toWindow(x, y)).filter(isInside);
+    const inside = this.labels.filter((label) => label.anchors.length);
+    const others = inside.length < this.labels.length ? this.moveInside(toWindow, findPlaces()) : [];
+    const ordered = [...inside, ...others];
+    const placed = placeLabels(ordered, width, height, images);
+    const positions = new Map(ordered.map((label, index) => [label, placed[index]]));
+    for (const label of this.labels) {
+      const position = positions.get(label);
+      label.node.style.visibility = position ? "visible" : "hidden"; // with its size, unlike `hidden`
+      if (position) label.node.style.transform = `translate(${position[0].toFixed(1)}px, ${position[1].toFixed(1)}px)`;
+    }
+  }
+
+  /** Give labels without an anchor the densest visible place of their value; return these, the most frequent first. */
+  moveInside(toWindow, places) {
+    const others = this.labels.filter((label) => !label.anchors.length && places.has(label.value));
+    for (const label of others) label.anchors = [toWindow(...places.get(label.value).place)];
+    return others.sort((one, two) => places.get(two.value).count - places.get(one.value).count);
   }
 }

@@ -53,6 +53,10 @@ class Layers {
       menu.open = false;
       title.focus();
     });
+    // A press on a text would move the focus to the map around it, which closes the menu before the click.
+    list.addEventListener("mousedown", (event) => {
+      if (event.target.tagName !== "INPUT") event.preventDefault();
+    });
     menu.addEventListener("focusout", (event) => {
       if (!menu.contains(event.relatedTarget)) menu.open = false;
     });
@@ -102,7 +106,7 @@ class Layers {
     this.isDrawn = hasContours || this.thumbnails.shown.length > 0;
     map.frame.dataset.thumbnails = `${this.thumbnails.loadedCount}/${this.thumbnails.shown.length}`;
     this.labels.box.hidden = !(isStill && this.isOn.names && map.names);
-    if (!this.labels.box.hidden) this.placeLabels(width, height);
+    if (!this.labels.box.hidden) this.placeLabels(view, width, height);
   }
 
   styleThumbnail(row) {
@@ -114,13 +118,16 @@ class Layers {
     return { colour: map.points.getColour(map.values[row]), opacity, isMarked: isChosen || row === map.hovered };
   }
 
-  placeLabels(width, height) {
+  placeLabels(view, width, height) {
     const { map } = this;
+    const [right, up] = [width / 2 / view.scale, height / 2 / view.scale];
+    const area = [view.x - right, view.y - up, view.x + right, view.y + up];
     if (!this.places) {
       this.places = findPeaks(map.coordinates, map.names.values, map.flags);
       this.labels.show(map.names.entries, this.places);
     }
-    this.labels.place((x, y) => map.toWindow(x, y), width, height);
+    const findPlaces = () => findVisiblePlaces(map.finder, map.names.values, map.flags, area);
+    this.labels.place((x, y) => map.toWindow(x, y), width, height, this.thumbnails.shown, findPlaces);
   }
 
   drawContours(view, width, height, ratio) {

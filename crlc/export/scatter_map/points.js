@@ -281,6 +281,15 @@ export class NearestPoint {
     return Math.max(0, Math.min(this.side - 1, Math.floor(((value + 1) / 2) * this.side)));
   }
 
+  /** Return the number of points in all cells that a rectangle touches. */
+  countRows(left, bottom, right, top) {
+    let count = 0;
+    for (let cy = this.cell(bottom); cy <= this.cell(top); cy++) {
+      count += this.starts[this.cell(right) + this.side * cy + 1] - this.starts[this.cell(left) + this.side * cy];
+    }
+    return count;
+  }
+
   /** Call `action` with the rows of all cells that a rectangle touches. */
   visit(left, bottom, right, top, action) {
     for (let cy = this.cell(bottom); cy <= this.cell(top); cy++) {

@@ -5,7 +5,7 @@ const MIN_CELL_PIXELS = 56;
 const MAX_CELLS = 160; // in the window; about two thirds of them have a thumbnail
 const MAX_REQUEST_IMAGES = 120; // as in app/urls.py
 const SIDE_FRACTION = 0.82; // of a cell
-const MIN_SPACING_PIXELS = 18; // of neighbouring points, from which on thumbnails are shown
+const MAX_CELL_POINTS = 20; // on average in the cells that hold a point: images would hide what points still show
 const MIN_ZOOM = 2; // relative to the whole map: an overview has points
 const MAX_CACHED_IMAGES = 600; // 24 MB at 100 × 100 pixels
 const REQUEST_DELAY_MS = 60; // views on the way of a fast gesture request nothing
@@ -19,7 +19,8 @@ export function chooseCellSide(scale, width, height) {
 
 /**
  * Return the rows to show as thumbnails: of each cell the visible point nearest to its middle, selected points first.
- * Of two that would overlap, the one nearer to the middle of its cell stays; the other remains a point.
+ * Of two that would overlap, the one nearer to the middle of its cell stays; the other remains a point. Returns none if
+ * the cells that hold a point have too many.
  *
  * `window` is [left, bottom, right, top] in map coordinates; `side` is the side of a cell.
  */
@@ -30,17 +31,20 @@ export function chooseThumbnails(finder, flags, window, side) {
   const columns = last[0] - first[0] + 1;
   const best = new Map();
   const { coordinates } = finder;
+  let points = 0;
   finder.visit(first[0] * side, first[1] * side, (last[0] + 1) * side, (last[1] + 1) * side, (row) => {
     if (!(flags[row] & 1)) return;
     const [x, y] = [coordinates[2 * row] / side, coordinates[2 * row + 1] / side];
     const [column, line] = [Math.floor(x), Math.floor(y)];
     if (column < first[0] || column > last[0] || line < first[1] || line > last[1]) return;
     const cell = column - first[0] + columns * (line - first[1]);
+    points++;
     const cost = (flags[row] & 2 ? 0 : 1) + Math.hypot(x - column - 0.5, y - line - 0.5);
     const known = best.get(cell);
     if (!known || cost < known.cost || (cost === known.cost && row < known.row)) best.set(cell, { row, cost, x, y });
   });
   const rows = [];
+  if (points > MAX_CELL_POINTS * best.size) return rows;
   for (const [cell, one] of best) {
     const [x, y] = [one.x * side, one.y * side];
     if (x < left || x > right || y < bottom || y > top) continue; // the margin only decides about overlaps
@@ -66,14 +70,17 @@ class Thumbnails {
     this.shown = [];
   }
 
-  /** Choose the thumbnails of the view, or none if points are too close to each other. */
+  /** Choose the thumbnails of the view, or none if it has too many points. */
   choose({ finder, flags, ids, visibleCount }, view, width, height, fittingScale) {
     this.shown = [];
-    const spacing = finder.spacing * Math.sqrt(ids.length / Math.max(1, visibleCount)) * view.scale;
-    if (spacing < MIN_SPACING_PIXELS || view.scale < MIN_ZOOM * fittingScale) return;
+    if (view.scale < MIN_ZOOM * fittingScale) return;
     const side = chooseCellSide(view.scale, width, height);
     const reach = [width / 2 / view.scale, height / 2 / view.scale];
     const area = [view.x - reach[0], view.y - reach[1], view.x + reach[0], view.y + reach[1]];
+    // Most points need no visit: the view is dense if it has more points than all of its cells may have.
+    const cells = (2 * reach[0] / side + 4) * (2 * reach[1] / side + 4);
+    const rows = finder.countRows(area[0] - side, area[1] - side, area[2] + side, area[3] + side);
+    if (rows * (visibleCount / Math.max(1, ids.length)) > MAX_CELL_POINTS * cells) return;
     const pixels = side * view.scale * SIDE_FRACTION;
     for (const row of chooseThumbnails(finder, flags, area, side)) {
       const x = width / 2 + (finder.coordinates[2 * row] - view.x) * view.scale;

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -22,7 +24,8 @@ class TestMap extends PointMap {{
   }}
 }}
 Object.assign(window, {{
-  TestMap, NearestPoint, placeLabels, chooseCellSide, chooseThumbnails, findPeaks, traceLevel, computeContours,
+  TestMap, NearestPoint, placeLabels, chooseCellSide, chooseThumbnails, findPeaks, findVisiblePlaces, traceLevel,
+  computeContours,
 }});
 </script>"""
 SHOW = """data => {
@@ -60,25 +63,36 @@ def page(browser: Browser) -> Iterator[Page]:
 # ---- geometry
 
 
-def test_place_labels_keeps_larger_ones_and_never_overlaps(script: Page):
-    def place(*anchors: tuple[float, float]) -> list[list[float] | None]:
-        labels = [{"width": 100, "height": 20, "anchors": [anchor]} for anchor in anchors]
-        return script.evaluate("labels => placeLabels(labels, 400, 300)", labels)
-
-    # The second overlaps the first; the third is below both; the fourth is outside; the fifth is moved inside.
-    anchors = [(100, 100), (150, 105), (150, 130), (500, 50), (10, 50)]
-    assert place(*anchors) == [[50, 90], None, [100, 120], None, [0, 40]]
-    assert place(*((2 * x, 2 * y) for x, y in anchors[:3])) == [[150, 190], None, [250, 250]]
-    zoomed = place(*((x - 50, 5 * (y - 90)) for x, y in anchors[:3]))
-    assert zoomed == [[0, 40], [50, 65], [50, 190]]  # there is room for all when zoomed in
+def place(script: Page, anchors: list[list[tuple[float, float]]], images: list[dict[str, float]] | None = None) -> Any:
+    """Place labels of 100 x 20 pixels in a window of 400 x 300 pixels."""
+    labels = [{"width": 100, "height": 20, "anchors": own} for own in anchors]
+    return script.evaluate("([labels, images]) => placeLabels(labels, 400, 300, images)", [labels, images or []])
 
 
-def test_place_labels_uses_the_next_dense_place_and_limits_the_number(script: Page):
-    label = {"width": 20, "height": 10, "anchors": [[-5, 20], [60, 40]]}
-    assert script.evaluate("label => placeLabels([label], 100, 100)", label) == [[50, 35]]
+def test_place_labels_moves_smaller_ones_by_a_height_and_never_overlaps(script: Page):
+    # The second overlaps the first and has room below it; the third overlaps both; the fourth has no anchor in the
+    # window; the fifth would stick out.
+    anchors = [[(100, 100)], [(150, 105)], [(140, 116)], [], [(10, 50)]]
+    assert place(script, anchors) == [[50, 90], [100, 118], None, None, [0, 40]]
+    zoomed = place(script, [[(3 * (x - 50), 5 * (y - 90)) for x, y in own] for own in anchors[:3]])
+    assert zoomed == [[100, 40], [250, 65], [220, 120]]  # there is room for all when zoomed in
+
+
+def test_place_labels_tries_all_dense_places_before_it_moves_a_label(script: Page):
+    assert place(script, [[(100, 100)], [(100, 100), (300, 200)]]) == [[50, 90], [250, 190]]
+    assert place(script, [[(100, 100)], [(100, 100), (120, 95)]]) == [[50, 90], [50, 67]]
+
+
+def test_place_labels_limits_the_number(script: Page):
     many = [{"width": 4, "height": 2, "anchors": [[10 * index + 5, 50]]} for index in range(9)]
     placed = script.evaluate("labels => placeLabels(labels, 100, 100)", many)
     assert [position is not None for position in placed] == [True] * 6 + [False] * 3
+
+
+def test_place_labels_leaves_the_middle_of_images_free(script: Page):
+    # The middle of the image is 70 pixels wide and high: the label leaves it by two of its heights with their gaps.
+    assert place(script, [[(200, 150)]], [{"x": 200, "y": 150, "side": 100}]) == [[150, 150 + 2 * 23 - 10]]
+    assert place(script, [[(200, 150)]], [{"x": 60, "y": 150, "side": 100}]) == [[150, 140]]
 
 
 def test_find_peaks_returns_the_densest_place_of_the_visible_points(script: Page):
@@ -91,10 +105,37 @@ def test_find_peaks_returns_the_densest_place_of_the_visible_points(script: Page
     )
     (first, second) = sorted(found)
     assert first[:2] == [0, 4]
-    assert first[2][0] == pytest.approx([0.51, 0.5], abs=1e-6)
-    assert first[2][1] == pytest.approx([-0.9, -0.9], abs=1e-6)
+    assert first[2] == [pytest.approx([0.51, 0.5], abs=1e-6)]  # a single point far away is no place for the name
     assert second[:2] == [1, 1]
     assert second[2] == [pytest.approx([0.2, 0.2], abs=1e-6)]
+
+
+def test_find_peaks_prefers_the_mass_of_a_value_to_a_small_clump(script: Page):
+    steps = [0.03 * step for step in range(-6, 7)]
+    disc = [(x - 0.3, y) for x in steps for y in steps if math.hypot(x, y) <= 0.2]
+    points = [number for point in [*disc, *[(0.4, 0.4)] * 12] for number in point]
+    [(x, y)] = script.evaluate(
+        """points => findPeaks(new Float32Array(points), new Uint16Array(points.length / 2),
+             new Uint8Array(points.length / 2).fill(1)).get(0).peaks""",
+        points,
+    )
+    assert math.hypot(x + 0.3, y) < 0.06
+
+
+def test_find_visible_places_returns_the_densest_cell_of_each_frequent_value(script: Page):
+    # In the window, cells are 0.125 wide. Value 0: two points in one cell, one in another, and many outside; value 1:
+    # one point; value 2: hidden.
+    points = [(0.01, 0.01), (0.11, 0.03), (0.9, 0.9), *[(-0.5, -0.5)] * 4, (0.6, 0.3), (0.7, 0.7)]
+    found = script.evaluate(
+        """points => [...findVisiblePlaces(new NearestPoint(new Float32Array(points.flat())),
+             new Uint16Array([0, 0, 0, 0, 0, 0, 0, 1, 2]), new Uint8Array([1, 1, 1, 1, 1, 1, 1, 1, 0]),
+             [0, 0, 1, 1])].map(([value, { count, place }]) => [value, count, place])""",
+        points,
+    )
+    assert sorted(found) == [
+        [0, 3, pytest.approx([0.06, 0.02], abs=1e-6)],
+        [1, 1, pytest.approx([0.6, 0.3], abs=1e-6)],
+    ]
 
 
 def test_trace_level_interpolates_and_keeps_high_corners_of_a_saddle_apart(script: Page):
@@ -135,6 +176,17 @@ def test_choose_thumbnails_takes_one_per_cell_without_overlap(script: Page):
     assert script.evaluate(choose.replace("0.8]", "0.7]"), [points, [1, 1, 1, 1, 1, 1]]) == [1, 4]
 
 
+@pytest.mark.parametrize(("more", "shown"), [(38, 2), (39, 0)])
+def test_choose_thumbnails_shows_none_if_cells_have_too_many_points(script: Page, more: int, shown: int):
+    # Two cells hold a point: more than 20 in each of them on average are too many.
+    chosen = script.evaluate(
+        """points => chooseThumbnails(new NearestPoint(new Float32Array(points)),
+             new Uint8Array(points.length / 2).fill(1), [0, 0, 1, 1], 0.5)""",
+        [0.25, 0.25, 0.75, 0.75, *[0.1, 0.1] * more],
+    )
+    assert len(chosen) == shown
+
+
 # ---- the map
 
 
@@ -169,6 +221,47 @@ def test_map_names_follow_renames_and_hidden_values_and_can_be_turned_off(page: 
     expect(page.locator(".labels")).to_be_hidden()
     page.locator(".layers input[name=contours]").check()
     expect(page.locator(".map")).to_have_attribute("data-contours", "5")
+
+
+def test_map_names_stay_when_zoomed_into_a_part_of_a_cluster(page: Page):
+    page.evaluate(SHOW, {})
+    wait_for_labels(page, ["first", "second"])
+    for row in range(4):  # one of them at most is the densest place
+        page.evaluate("row => map.moveTo(...window.arrays[0].slice(2 * row, 2 * row + 2))", row)
+        wait_for_labels(page, ["second" if row == 1 else "first"])
+    page.evaluate("map.moveTo(0.9, -0.9)")
+    wait_for_labels(page, [])  # no point is in the window
+
+
+def test_map_menu_follows_a_click_on_its_words_and_closes_with_a_press_outside(page: Page):
+    page.evaluate(SHOW, {})
+    page.locator(".layers summary").click()
+    words = page.locator(".layers label", has_text="Contour lines").bounding_box()
+    page.mouse.click(words["x"] + words["width"] - 20, words["y"] + words["height"] / 2)
+    expect(page.locator(".layers input[name=contours]")).to_be_checked()
+    expect(page.locator(".map")).to_have_attribute("data-contours", "5")
+    expect(page.locator(".layers")).to_have_attribute("open", "")
+    box = page.locator("canvas").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(".layers")).not_to_have_attribute("open", "")
+
+
+def test_map_shows_images_in_sparse_parts_of_a_crowded_map(page: Page):
+    # 4,000 points in a corner, five in the rest of the map.
+    page.evaluate(
+        """() => {
+             const near = Array.from({ length: 4000 }, (_, row) => [-0.9 + 0.001 * (row % 63), -0.9 + 0.001 * (row >> 6)]);
+             const points = [...near, [0.5, 0.5], [0.6, 0.5], [0.5, 0.65], [0.4, 0.6], [0.62, 0.62]].flat();
+             const count = points.length / 2;
+             window.arrays = [new Float32Array(points), Uint32Array.from({ length: count }, (_, row) => row + 1),
+               new Uint16Array(count)];
+           }"""
+    )
+    page.evaluate(SHOW, {"images": "data:,", "imageQuery": ""})
+    page.evaluate("map.moveTo(0.5, 0.55)")
+    page.wait_for_function("/^([2-5])\\/\\1$/.test(document.querySelector('.map').dataset.thumbnails)")
+    page.evaluate("map.moveTo(-0.85, -0.85)")
+    expect(page.locator(".map")).to_have_attribute("data-thumbnails", "0/0")
 
 
 def test_map_shows_images_when_zoomed_in_which_can_be_hovered_and_opened(page: Page):
