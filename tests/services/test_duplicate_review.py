@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
@@ -39,6 +41,21 @@ def test_find_duplicate_sets_proposes_the_largest_then_the_sharpest_image(datase
     assert (near.is_exact, equal.is_exact, equal.score) == (False, True, 1.0)
     assert near.images[0].sharpness > near.images[1].sharpness
     assert len({near.key, equal.key}) == 2
+
+
+def test_uniform_images_are_duplicates_only_if_their_files_are_equal(crlc, workspace: Workspace, tmp_path: Path):
+    save_duplicates(tmp_path / "pages")
+    for name, colour in (("white", 250), ("grey", 244), ("cream", 247)):
+        Image.new("RGB", (96, 96), (colour, colour, colour - 5)).save(tmp_path / "pages" / f"{name}.png")
+    shutil.copy(tmp_path / "pages" / "grey.png", tmp_path / "pages" / "grey copy.png")
+    pages, _ = workspace.import_dataset(str(tmp_path / "pages"))
+    expected = [
+        ["a.png", "a-soft.png", "a-small.png"],
+        ["b.png", "c/b.png", "b copy.png"],
+        ["grey.png", "grey copy.png"],
+    ]
+    assert list_paths(pages) == expected
+    assert [len(group["images"]) for group in crlc("duplicates", "pages", "--json").json["groups"]] == [3, 3, 2]
 
 
 def test_keep_images_excludes_the_others_in_one_step(dataset: ImageDataset):
