@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from app.background.import_preview import ImportPreview
 from app.background.previews import load_preview_modules, start_preview
 from app.background.tasks import BackgroundTask, dismiss_task, list_tasks, start_task
 from crlc.data.dataset import ImageDataset
-from crlc.data.imported_vectors import import_vectors
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
-from crlc.data.vector_files import open_vector_file
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
 from crlc.progress import Progress
+from crlc.services.import_with_vectors import import_with_vectors
 from crlc.workspace import Workspace
 from crlc.workspace.recent_folders import add_recent_folder
 
@@ -67,8 +67,6 @@ def start_import(
     """
 
     def run(task: BackgroundTask) -> None:
-        if vectors is not None:
-            open_vector_file(vectors)  # a wrong file is reported before a long import
         load_preview_modules()  # while the images are decoded in other processes
         with ImportPreview() as preview:
 
@@ -82,15 +80,18 @@ def start_import(
                 task.report(progress)
 
             try:
-                dataset, outcome = workspace.import_dataset(
+                load = (
+                    workspace.import_dataset
+                    if vectors is None
+                    else partial(import_with_vectors, workspace, vectors=vectors)
+                )
+                dataset, outcome, *_ = load(
                     source, name=name, options=options, report=report, decoding_starts=start_decoding
                 )
             except OSError as error:
                 raise CrlcError(
                     f"{source} could not be imported: {error}.", advice="Check the path, your permissions and the disk."
                 ) from None
-        if vectors is not None:
-            _import_vectors(dataset, vectors, task)
         task.result = ImportOutcome(dataset.name, outcome.readable, sum(outcome.unreadable.values()), outcome.seconds)
         if dataset.info.source_kind != "builtin":
             add_recent_folder(workspace, dataset.info.location)
@@ -103,13 +104,6 @@ def start_import(
     key = f"{_build_prefix(workspace)}{source}"
     start_task(key, f"Importing {source}", run)
     return key
-
-
-def _import_vectors(dataset: ImageDataset, vectors: Path, task: BackgroundTask) -> None:
-    try:
-        import_vectors(dataset, vectors, task.report)
-    except CrlcError as error:
-        raise CrlcError(f"{error.message} The images were imported without vectors.", advice=error.advice) from None
 
 
 def list_imports(workspace: Workspace) -> dict[str, BackgroundTask]:

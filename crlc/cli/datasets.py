@@ -13,12 +13,11 @@ from crlc.cli.columns import build_columns_content, format_columns, summarize_co
 from crlc.cli.output import Output
 from crlc.cli.tables import format_table
 from crlc.data.dataset import DatasetSummary, ImageDataset
-from crlc.data.imported_vectors import VectorReport, import_vectors
+from crlc.data.imported_vectors import VectorReport
 from crlc.data.importer import ImportReport
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.data.sources.table import MAX_FURTHER_COLUMNS
-from crlc.data.vector_files import open_vector_file
 from crlc.errors import CrlcError, UsageError
 from crlc.formatting import format_bytes, format_count, format_duration
 from crlc.paths import to_printable
@@ -99,13 +98,8 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
         placeholders=True if options.vectors else None,
         workers=options.workers,
     )
-    if options.vectors is not None:
-        open_vector_file(options.vectors)  # a wrong file is reported before a long import
-    dataset, report = workspace.import_dataset(
-        options.source, name=options.name, options=settings, downloads=options.downloads, report=output.progress
-    )
+    dataset, report, vectors = _import(options, settings, workspace, output)
     summary = dataset.summarize()
-    vectors = None if options.vectors is None else import_vectors(dataset, options.vectors, output.progress)
     if vectors is None and not options.no_features and dataset.get_default_size() == PHOTOGRAPH_SIZE:
         _compute_features(dataset, output)
     content = {
@@ -127,6 +121,18 @@ def run_import(options: argparse.Namespace, workspace: Workspace, output: Output
     ]
     output.print_result(content, lines)
     return 0
+
+
+def _import(
+    options: argparse.Namespace, settings: ImportOptions, workspace: Workspace, output: Output
+) -> tuple[ImageDataset, ImportReport, VectorReport | None]:
+    """Import the images, and their vectors if a file of vectors is given."""
+    from crlc.services.import_with_vectors import import_with_vectors
+
+    arguments: dict[str, Any] = {"name": options.name, "options": settings, "downloads": options.downloads}
+    if options.vectors is not None:
+        return import_with_vectors(workspace, options.source, options.vectors, **arguments, report=output.progress)
+    return (*workspace.import_dataset(options.source, **arguments, report=output.progress), None)
 
 
 def _format_vectors(report: VectorReport) -> str:

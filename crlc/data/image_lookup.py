@@ -24,8 +24,31 @@ _MAX_COMPARED_PATHS = 20_000
 
 def get_original_folder(dataset: ImageDataset) -> str | None:
     """Return the folder that the paths of images are relative to; `None` if the originals are not files."""
-    location = dataset.info.location
-    return {"folder": location, "csv": os.path.dirname(location)}.get(dataset.info.source_kind)
+    return get_folder_of_originals(dataset.info.source_kind, dataset.info.location)
+
+
+def get_folder_of_originals(kind: str, location: str) -> str | None:
+    """Return the folder that paths in a source are relative to; `None` if the originals are not files."""
+    return {"folder": location, "csv": os.path.dirname(location)}.get(kind)
+
+
+def list_path_readings(text: str, base: str, root: str | None) -> Iterator[str]:
+    """Yield the possible paths inside a source for a path that a user wrote, relative or absolute, escaped or not.
+
+    Args:
+        text: the path.
+        base: absolute path of the folder that it may be relative to.
+        root: folder of the originals; `None` if they are not files.
+    """
+    # The escaped form comes first: exported tables use it, and it is lossless.
+    texts = (from_printable(unescape_formula(text)), text, text.strip(), decode_windows_text(text))
+    for reading in dict.fromkeys(texts):
+        yield reading
+        yield reading.replace("\\", "/")
+        yield os.path.normpath(reading).replace(os.sep, "/")
+        if root is not None:
+            with suppress(ValueError):  # on another drive
+                yield os.path.relpath(os.path.join(base, reading), root).replace(os.sep, "/")
 
 
 class ImageLookup:
@@ -53,7 +76,7 @@ class ImageLookup:
 
     def find_by_path(self, text: str) -> int | None:
         """Return the image at a path, relative or absolute, escaped or not; `None` if there is none."""
-        found = (self._manifest.find_id(path) for path in self._list_readings(text))
+        found = (self._manifest.find_id(path) for path in list_path_readings(text, self._base, self._root))
         return next((number for number in found if number is not None), None)
 
     def find_by_id(self, text: str) -> int | None:
@@ -77,18 +100,6 @@ class ImageLookup:
         similar = self._find_similar_path(to_printable(text))
         hint = f"Did you mean '{similar}'?" if similar else f"Ids go up to {self._manifest.get_last_id():,}."
         raise NotFoundError(f"{self._name} has no readable image '{to_printable(text)}'.", advice=hint)
-
-    def _list_readings(self, text: str) -> Iterator[str]:
-        # The escaped form comes first: exported tables use it, and it is lossless.
-        texts = (from_printable(unescape_formula(text)), text, text.strip(), decode_windows_text(text))
-        for reading in dict.fromkeys(texts):
-            yield reading
-            yield reading.replace("\\", "/")
-            yield os.path.normpath(reading).replace(os.sep, "/")
-            if self._root is not None:
-                with suppress(ValueError):  # on another drive
-                    path = os.path.relpath(os.path.join(self._base, reading), self._root)
-                    yield path.replace(os.sep, "/")
 
     def _find_similar_path(self, wanted: str) -> str | None:
         paths = [

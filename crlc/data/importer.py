@@ -80,6 +80,9 @@ class Importer:
     decoding_starts: Callable[[tuple[int, ...]], None] = lambda _: None
     """Called with the sizes of the pixel stores before the first image is decoded."""
 
+    check_listing: Callable[[Manifest, Source], None] = lambda *_: None
+    """Called with the manifest, whose table `scan` has the listing, before anything is changed; raises to refuse it."""
+
     def run(self) -> ImportReport:
         """Update manifest and pixel stores from the source.
 
@@ -95,6 +98,7 @@ class Importer:
                 pool.start()  # the workers start while the source is listed
             diff = self._compare(manifest, pool)
             require_classes_fit(manifest, self.source, classes)
+            self.check_listing(manifest, self.source)
             sizes = self._choose_sizes(manifest)
             changes = diff.apply()
             if manifest.version == 0:

@@ -118,6 +118,7 @@ class Workspace:
         downloads: Path | None = None,
         report: ProgressCallback = no_progress,
         decoding_starts: Callable[[ImageDataset, tuple[int, ...]], None] = lambda *_: None,
+        check_listing: Callable[[Manifest, Source], None] = lambda *_: None,
     ) -> tuple[ImageDataset, ImportReport]:
         """Import a dataset, continue an interrupted import, or update a dataset from its source.
 
@@ -129,6 +130,7 @@ class Workspace:
             report: receives the progress.
             decoding_starts: called with the dataset and the sizes of its pixel stores before the first image is
                 decoded. From then on, the images decoded so far can be read.
+            check_listing: called as `Importer.check_listing`; if it raises an error, nothing is changed.
 
         Returns:
             The dataset and a report about readable, unreadable and duplicate images.
@@ -148,7 +150,7 @@ class Workspace:
                     announce = partial(decoding_starts, ImageDataset(folder))
                     if info.options.placeholders and isinstance(source, CsvSource):
                         source = CsvSource(source.location, has_placeholders=True)
-                    outcome = Importer(folder, source, info.options, report, announce).run()
+                    outcome = Importer(folder, source, info.options, report, announce, check_listing).run()
                 except BaseException:  # also if the user cancels the import
                     if is_new and not _has_images(folder):
                         shutil.rmtree(folder, ignore_errors=True)

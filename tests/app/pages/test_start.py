@@ -228,6 +228,19 @@ def test_import_form_imports_points_with_vectors(empty: Workspace, tmp_path: Pat
     assert (dataset.summarize().readable, vectors.count, vectors.dimensions) == (12, 12, 5)
 
 
+def test_import_form_refuses_wrong_vectors_without_a_dataset(empty: Workspace, photos: Path, tmp_path: Path):
+    empty.remove_dataset("photos")
+    np.save(tmp_path / "v.npy", np.eye(2, 5, dtype=np.float32))
+    test = page("start")
+    test.text_input(key="import-path").set_value(str(photos))
+    test.text_input(key="import-vectors").set_value(str(tmp_path / "v.npy")).run()
+    test.button(key="import-folder").click().run()
+    for task in list_imports(empty).values():
+        task.wait(60)
+    assert "2 vectors" in alerts(test.run())
+    assert empty.list_dataset_names() == []
+
+
 def test_start_page_shows_why_an_import_failed(empty: Workspace):
     key = start_import(empty, str(empty.root.parent / "nowhere"))
     list_imports(empty)[key].wait()
