@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import tempfile
 import time
@@ -16,11 +17,11 @@ from typing import IO, TYPE_CHECKING, Any
 import platformdirs
 from filelock import FileLock, Timeout
 
-from crlc.errors import AccessError, BusyError, DamagedError
+from crlc.array_files import load_array, read_array_header
+from crlc.errors import AccessError, BusyError, DamagedError, explain_system_error
 from crlc.json_schema import check_entries
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import DTypeLike, NDArray
 
 NEWER_VERSION_ADVICE = "Update CRLC Studio, or use the version that wrote it."
@@ -130,20 +131,39 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     return content
 
 
+def load_required_array(path: Path, advice: str, *, is_mapped: bool = False) -> NDArray[Any]:
+    """Read a .npy file of a workspace.
+
+    Args:
+        path: the file.
+        advice: what the user can do when the file is missing or damaged.
+        is_mapped: return a read-only memory map.
+
+    Raises:
+        DamagedError: the file is missing or damaged.
+        AccessError: the user has no permission to read the file.
+    """
+    try:
+        return load_array(path, is_mapped=is_mapped)
+    except FileNotFoundError:
+        raise DamagedError(f"{path} is missing.", advice=advice) from None
+    except PermissionError:
+        raise AccessError.for_path(path, "read") from None
+    except (OSError, ValueError) as error:
+        damaged = DamagedError(f"{path} cannot be read ({error}).", advice=advice)
+        raise explain_system_error(error, path) or damaged from None
+
+
 class ArrayFile:
     """A .npy file that is written row by row, without a memory map: on a full disk, a memory map kills the process."""
 
     def __init__(self, path: Path) -> None:
         """Open a file that `create` made. Several processes may write different rows at the same time."""
-        import numpy as np
-
         self.path = path
         with path.open("rb") as stream:
-            np.lib.format.read_magic(stream)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            self._header_bytes = stream.tell()
-        self._dtype: np.dtype[Any] = dtype
-        self._row_bytes = dtype.itemsize * int(np.prod(shape[1:], dtype=np.int64))
+            header = read_array_header(stream)
+        self._header_bytes, self._dtype = header.header_bytes, header.dtype
+        self._row_bytes = header.dtype.itemsize * math.prod(header.shape[1:])
         self._stream = path.open("r+b")
 
     @staticmethod

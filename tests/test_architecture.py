@@ -14,6 +14,7 @@ from tests.conftest import ROOT
 # Packages of the same layer do not import each other, so no import cycle between packages is possible.
 LAYERS = (
     (
+        "crlc.array_files",
         "crlc.arrays",
         "crlc.errors",
         "crlc.installation",
@@ -151,3 +152,10 @@ def test_installed_command_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     module, _, function = project["project"]["scripts"]["crlc"].partition(":")
     assert callable(getattr(import_module(module), function))
+
+
+def test_only_one_module_reads_array_files():
+    """NumPy raises errors of many types for damaged files; `crlc.array_files` converts them to `ValueError`."""
+    pattern = re.compile(r"\bnp\.(load|lib\.format\.read_\w+)\(|\bread_array_header_\d|\bnpy_format\.")
+    users = {get_module_name(file) for file in SOURCES if pattern.search(file.read_text(encoding="utf-8"))}
+    assert users == {"crlc.array_files"}

@@ -2,8 +2,9 @@
 
 Shards are only ever added: `<n>.npy` with features, `<n>.classes.npy` with the classes of the same images if the
 backbone has a classifier, and `<n>.keys.npy` with the id and content version of each image, which is written last. An
-interrupted computation therefore keeps its finished shards. Earlier versions wrote no classes: they can be computed
-from the features later. Reading needs no torch, whose import takes seconds.
+interrupted computation therefore keeps its finished shards. Damaged shards are ignored, so that their features are
+computed again. Earlier versions wrote no classes: they can be computed from the features later. Reading needs no torch,
+whose import takes seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.array_files import load_array
 from crlc.arrays import BoolArray, ImageIds, IntArray
 from crlc.files import write_file
 
@@ -29,6 +31,8 @@ ClassScores = NDArray[Any]
 """The most probable classes of images, the most probable first: (N, K) of type `CLASS_SCORES`."""
 
 _VERSION_BITS = 20
+_MATRIX_AXES = 2
+_FEATURE_TYPES = (np.float16, np.float32)
 
 
 class FeatureCache:
@@ -37,6 +41,9 @@ class FeatureCache:
     def __init__(self, folder: Path) -> None:
         """Open all shards in a folder; the folder may not exist yet."""
         self.folder = folder
+        self.damaged_files: list[Path] = []
+        """Key files of the shards that cannot be read."""
+
         self._shards: list[NDArray[np.float16]] = []
         self._keys_files: list[Path] = []
         self._keys, self._locations = np.empty(0, np.int64), np.empty((0, 2), np.int64)
@@ -68,7 +75,7 @@ class FeatureCache:
         shards, rows = self._locations[positions].T
         is_known = self._keys[positions] == keys
         for shard in np.unique(shards[is_known]):
-            stored = _read_class_shard(self._keys_files[shard], len(self._shards[shard]))
+            stored = read_class_shard(self._keys_files[shard], len(self._shards[shard]))
             if stored is not None:
                 in_shard = is_known & (shards == shard)
                 scores[in_shard] = stored[rows[in_shard]]
@@ -77,7 +84,7 @@ class FeatureCache:
     def iterate_shards_without_classes(self) -> Iterator[tuple[int, NDArray[np.float16]]]:
         """Yield number and features of each shard whose classes are not stored."""
         for number, keys_file in enumerate(self._keys_files):
-            if _read_class_shard(keys_file, len(self._shards[number])) is None:
+            if read_class_shard(keys_file, len(self._shards[number])) is None:
                 yield number, self._shards[number]
 
     def add(self, keys: IntArray, features: NDArray[Any], classes: ClassScores | None = None) -> None:
@@ -99,9 +106,13 @@ class FeatureCache:
         _write_array(get_classes_file(self._keys_files[shard]), classes)
 
     def _open(self, keys_file: Path) -> None:
-        keys = np.load(keys_file, allow_pickle=False)
+        loaded = read_shard(keys_file)
+        if loaded is None or (self._shards and loaded[1].shape[1] != self._shards[0].shape[1]):
+            self.damaged_files.append(keys_file)
+            return
+        keys, features = loaded
         locations = np.stack([np.full(len(keys), len(self._shards)), np.arange(len(keys))], axis=1)
-        self._shards.append(np.load(get_features_file(keys_file), mmap_mode="r", allow_pickle=False))
+        self._shards.append(features)
         self._keys_files.append(keys_file)
         self._keys = np.concatenate([self._keys, keys])
         self._locations = np.concatenate([self._locations, locations])
@@ -132,11 +143,27 @@ def get_classes_file(keys_file: Path) -> Path:
     return keys_file.with_name(keys_file.name.replace(".keys", ".classes"))
 
 
-def _read_class_shard(keys_file: Path, rows: int) -> ClassScores | None:
+def read_shard(keys_file: Path) -> tuple[IntArray, NDArray[Any]] | None:
+    """Return the keys of a shard, and its features, memory-mapped; `None` if it is damaged.
+
+    Raises:
+        OSError: the user has no permission to read it, or the disk fails.
+    """
+    try:
+        keys, features = load_array(keys_file), load_array(get_features_file(keys_file), is_mapped=True)
+    except (ValueError, FileNotFoundError):
+        return None
+    if keys.ndim != 1 or keys.dtype != np.int64:
+        return None
+    is_matrix = features.ndim == _MATRIX_AXES and features.dtype in _FEATURE_TYPES
+    return (keys, features) if is_matrix and len(features) == len(keys) else None
+
+
+def read_class_shard(keys_file: Path, rows: int) -> ClassScores | None:
     """Return the classes of a shard, memory-mapped; `None` if they are missing or damaged."""
     try:
-        found: ClassScores = np.load(get_classes_file(keys_file), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        found: ClassScores = load_array(get_classes_file(keys_file), is_mapped=True)
+    except (OSError, ValueError):
         return None
     return found if found.shape == (rows, RANKED_CLASSES) and found.dtype == CLASS_SCORES else None
 

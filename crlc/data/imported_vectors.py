@@ -23,7 +23,7 @@ from crlc.data.image_lookup import ImageLookup, read_paths
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import read_content_versions
 from crlc.data.vector_files import VectorFile, open_vector_file
-from crlc.errors import CrlcError, SourceError, UsageError
+from crlc.errors import CrlcError, DamagedError, SourceError, UsageError
 from crlc.files import read_json, write_json, writer_lock
 from crlc.formatting import format_count, format_list
 from crlc.paths import encode_path, to_printable
@@ -99,11 +99,26 @@ def read_imported_vectors(dataset: ImageDataset) -> ImportedVectors | None:
 
 
 def count_images_without_vectors(dataset: ImageDataset, vectors: ImportedVectors) -> int:
-    """Return the number of readable images that were added or changed after the vectors were imported."""
+    """Return the number of readable images that were added or changed after the vectors were imported.
+
+    Raises:
+        DamagedError: the stored vectors are damaged.
+    """
     with Manifest(dataset.folder) as manifest:
         ids, versions = read_content_versions(manifest)
     cache = FeatureCache(dataset.folder / "features" / vectors.folder_name)
+    require_whole_vectors(cache)
     return int((~cache.contains(build_feature_keys(ids, versions))).sum())
+
+
+def require_whole_vectors(cache: FeatureCache) -> None:
+    """Raise if stored vectors are damaged: unlike features of a backbone, they cannot be computed again.
+
+    Raises:
+        DamagedError: a shard cannot be read.
+    """
+    if cache.damaged_files:
+        raise DamagedError(f"The imported vectors in {cache.damaged_files[0]} are damaged.", advice=_ADVICE)
 
 
 def import_vectors(dataset: ImageDataset, file: Path, report: ProgressCallback = no_progress) -> VectorReport:
@@ -126,9 +141,10 @@ def import_vectors(dataset: ImageDataset, file: Path, report: ProgressCallback =
         try:
             vectors = _write_shards(dataset, opened, ids, building, file.name, report)
             target = building.with_name(vectors.folder_name)
-            if target.exists():  # the same vectors were imported before
+            if target.exists() and not FeatureCache(target).damaged_files:  # the same vectors were imported before
                 shutil.rmtree(building)
             else:
+                shutil.rmtree(target, ignore_errors=True)
                 building.rename(target)
         except BaseException:
             shutil.rmtree(building, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.array_files import list_texts, load_array, open_array_archive
 from crlc.data.sources.table import PATH_COLUMNS
 from crlc.errors import SourceError
 from crlc.paths import to_printable
@@ -99,32 +99,31 @@ def _explain_errors(shown: str) -> Iterator[None]:
         raise
     except OSError as error:  # also of pyarrow
         raise SourceError(f"{shown} cannot be read: {error.strerror or error}.") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except ValueError as error:
         raise SourceError(
             f"{shown} cannot be read: {str(error).splitlines()[0]}", advice="Save plain numbers, without pickling."
         ) from None
 
 
 def _open_matrix(file: Path, shown: str) -> VectorFile:
-    matrix = np.load(file, mmap_mode="r", allow_pickle=False)
-    return _build(shown, matrix, None)
+    return _build(shown, load_array(file, is_mapped=True), None)
 
 
 def _open_arrays(file: Path, shown: str) -> VectorFile:
-    with np.load(file, allow_pickle=False) as arrays:
-        names = {name.lower(): name for name in arrays.files}
+    with open_array_archive(file) as arrays:
+        names = {name.lower(): name for name in arrays.names}
         chosen = next((names[name] for name in _VECTOR_NAMES if name in names), None)
         path_name = next((names[name] for name in _PATH_NAMES if name in names), None)
         if chosen is None:
-            others = [name for name in arrays.files if name != path_name]
+            others = [name for name in arrays.names if name != path_name]
             chosen = others[0] if len(others) == 1 else None
         if chosen is None:
             raise SourceError(
-                f"{shown} has no array of vectors. Its arrays are: {', '.join(arrays.files) or 'none'}.",
+                f"{shown} has no array of vectors. Its arrays are: {', '.join(arrays.names) or 'none'}.",
                 advice=f"Name the array one of {', '.join(_VECTOR_NAMES)}.",
             )
-        paths = None if path_name is None else [str(path) for path in arrays[path_name].ravel().tolist()]
-        return _build(shown, arrays[chosen], paths)
+        paths = None if path_name is None else list_texts(arrays.read(path_name))
+        return _build(shown, arrays.read(chosen), paths)
 
 
 def _build(shown: str, matrix: NDArray[Any], paths: list[str] | None) -> VectorFile:

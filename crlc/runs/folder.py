@@ -16,8 +16,9 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
+from crlc.array_files import load_array
 from crlc.errors import DamagedError, NotFoundError
-from crlc.files import read_json, write_json
+from crlc.files import load_required_array, read_json, write_json
 from crlc.runs.metrics_log import MetricsLog
 from crlc.runs.state import PROCESS_GONE, RunState, RunStatus
 
@@ -114,12 +115,10 @@ class RunFolder:
         """Read the ids of the training images.
 
         Raises:
-            DamagedError: the file cannot be read.
+            DamagedError: the file is missing or damaged.
+            AccessError: the user has no permission to read it.
         """
-        try:
-            ids: NDArray[np.int64] = np.load(self.path / "ids.npy", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise DamagedError(f"{self.path / 'ids.npy'} cannot be read ({error}).", advice=_ADVICE) from None
+        ids: NDArray[np.int64] = load_required_array(self.path / "ids.npy", _ADVICE)
         if ids.ndim != 1 or ids.dtype.kind not in "iu":
             raise DamagedError(f"{self.path / 'ids.npy'} does not contain image ids.", advice=_ADVICE)
         return ids
@@ -226,6 +225,7 @@ class RunFolder:
 
         Raises:
             NotFoundError: the run has no result yet.
+            ValueError, OSError: an array cannot be read.
         """
         for _ in range(_READ_ATTEMPTS):
             if not self._has_result:
@@ -233,7 +233,7 @@ class RunFolder:
             metadata = self._read_result_file()
             files = {name: self.path / metadata["folder"] / f"{name}.npy" for name in metadata["arrays"]}
             try:
-                arrays = {name: np.load(file, mmap_mode="r", allow_pickle=False) for name, file in files.items()}
+                arrays = {name: load_array(file, is_mapped=True) for name, file in files.items()}
             except FileNotFoundError:
                 continue  # a newer result has replaced it in the meantime
             return arrays, metadata

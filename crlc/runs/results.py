@@ -15,7 +15,8 @@ from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.neighbours.index import EXACT_INDEX_LIMIT, NeighbourIndex
 from crlc.analysis.neighbours.index_file import load_index, save_index
 from crlc.analysis.normalization import fingerprint_features
-from crlc.errors import AccessError, DamagedError, explain_disk_full
+from crlc.array_files import load_array
+from crlc.errors import AccessError, DamagedError, explain_disk_full, explain_system_error
 from crlc.files import write_file
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
@@ -25,6 +26,9 @@ GRAPH_NEIGHBOURS = 15
 
 _REQUIRED_ARRAYS = {"ids": (1, "iu"), "q": (2, "f"), "z": (2, "f"), "cluster": (1, "iu"), "confidence": (1, "f")}
 """Arrays of every result, with their number of dimensions and the kinds of their NumPy types."""
+
+_OPTIONAL_ARRAYS = {"by_subhead": (2, "iu"), "h": (2, "f")}
+"""The same for arrays that some results have."""
 
 _GRAPH_VERSION = 1
 
@@ -52,22 +56,26 @@ def read_result(run: RunFolder) -> RunResult:
         raise _damaged(run, error.message.rstrip(".")) from None
     except PermissionError as error:
         raise AccessError.for_path(error.filename, "read") from None
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, OSError) as error:
+        explained = explain_system_error(error, run.path)
+        if explained is not None:
+            raise explained from None
         raise _damaged(run, str(error).splitlines()[0] if str(error) else "a file is empty") from None
     missing = [name for name in _REQUIRED_ARRAYS if name not in arrays]
     if missing:
         raise _damaged(run, f"{', '.join(missing)} missing")
     count = arrays["ids"].size
     for name, array in arrays.items():
-        dimensions, kinds = _REQUIRED_ARRAYS.get(name, (array.ndim, array.dtype.kind))
-        if array.dtype.kind not in kinds:
+        dimensions, kinds = (_REQUIRED_ARRAYS | _OPTIONAL_ARRAYS).get(name, (array.ndim, array.dtype.kind))
+        if array.dtype.kind not in kinds or not array.dtype.isnative:
             raise _damaged(run, f"{name} has the type {array.dtype}")
         if array.ndim != dimensions or not array.ndim or len(array) != count:
             raise _damaged(run, f"{name} has the shape {array.shape}, but there are {count:,} images")
     if count and not (np.all(np.diff(arrays["ids"]) > 0) and arrays["ids"][0] > 0):
         raise _damaged(run, "the image ids are not ascending")
-    if count and not 0 <= arrays["cluster"].min() <= arrays["cluster"].max() < arrays["q"].shape[1]:
-        raise _damaged(run, "a cluster number is out of range")
+    for name in ("cluster", "by_subhead"):
+        if name in arrays and not _is_below(arrays[name], arrays["q"].shape[1]):
+            raise _damaged(run, f"a cluster number in {name}.npy is out of range")
     return RunResult(arrays, metadata)
 
 
@@ -132,12 +140,18 @@ def open_neighbour_index(
 
 def _read_graph(files: list[Path], shape: tuple[int, int]) -> Neighbours | None:
     try:
-        positions, similarity = (np.load(file, mmap_mode="r", allow_pickle=False) for file in files)
-    except (OSError, ValueError, EOFError):
+        positions, similarity = (load_array(file, is_mapped=True) for file in files)
+    except (OSError, ValueError):
         return None
     if (positions.shape, similarity.shape) != (shape, shape) or positions.dtype != np.int64:
         return None
+    if similarity.dtype.kind != "f" or not _is_below(positions, shape[0]):
+        return None
     return Neighbours(positions, similarity)
+
+
+def _is_below(numbers: NDArray[Any], limit: int) -> bool:
+    return not numbers.size or bool(0 <= numbers.min() <= numbers.max() < limit)
 
 
 def _damaged(run: RunFolder, why: str) -> DamagedError:

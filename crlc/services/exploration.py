@@ -13,12 +13,13 @@ from crlc.arrays import FloatArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import DamagedError
-from crlc.files import read_json
+from crlc.files import load_required_array, read_json
 
 KIND, VERSION = "exploration", 1
 MARKER = "exploration.json"
 _ADVICE = "Delete it; it is computed again when needed."
-_LOADED_ARRAYS = ("ids", "cluster", "distance")
+_ARRAYS = {"ids": (1, "i"), "cluster": (1, "iu"), "distance": (1, "f"), "vectors": (2, "f")}
+"""Arrays beside the map, with their number of dimensions and the kinds of their NumPy types."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,13 @@ def read_exploration(dataset: ImageDataset) -> Exploration | None:
     """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
 
     It still contains images that were excluded after it was computed.
+
+    Raises:
+        AccessError: the user has no permission to read it.
     """
     try:
         return open_exploration(dataset)
-    except (DamagedError, OSError, ValueError, EOFError, KeyError, TypeError):
+    except (DamagedError, ValueError):
         return None
 
 
@@ -80,19 +84,31 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     """Read the stored exploration; `None` if it is of another dataset version.
 
     Raises:
-        DamagedError, OSError, ValueError, EOFError, KeyError, TypeError: there is none, or it is damaged.
+        DamagedError, ValueError: there is none, or it is damaged.
+        AccessError: the user has no permission to read it.
     """
     marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE, _ExplorationEntries)
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
     if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, get_explored_version(dataset)):
         return None
     folder = dataset.folder / "exploration" / metadata["folder"]
-    ids, clusters, distance = (np.load(folder / f"{name}.npy", allow_pickle=False) for name in _LOADED_ARRAYS)
-    vectors = np.load(folder / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    loaded = {
+        name: load_required_array(folder / f"{name}.npy", _ADVICE, is_mapped=name == "vectors") for name in _ARRAYS
+    }
+    for name, array in loaded.items():
+        dimensions, kinds = _ARRAYS[name]
+        is_typed = array.dtype.kind in kinds and array.dtype.isnative
+        if not is_typed or array.ndim != dimensions or len(array) != len(loaded["ids"]):
+            raise DamagedError(
+                f"{folder / name}.npy is damaged: it has the type {array.dtype} and the shape {array.shape}.",
+                advice=_ADVICE,
+            )
+    ids, clusters = loaded["ids"], loaded["cluster"]
     coordinates = read_map(folder / "map.npy", len(ids))
-    if coordinates is None or not len(ids) == len(clusters) == len(distance) == len(vectors):
-        raise DamagedError(f"{folder} is not complete.", advice=_ADVICE)
-    return Exploration(ids, vectors, clusters, distance, coordinates, metadata)
+    is_numbered = not len(ids) or 0 <= clusters.min() <= clusters.max() < metadata["clusters"]
+    if coordinates is None or not is_numbered or (len(ids) and (ids[0] < 1 or np.any(np.diff(ids) <= 0))):
+        raise DamagedError(f"{folder} is damaged or not complete.", advice=_ADVICE)
+    return Exploration(ids, loaded["vectors"], clusters, loaded["distance"], coordinates, metadata)
 
 
 def get_explored_version(dataset: ImageDataset) -> int:

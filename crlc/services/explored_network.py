@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from crlc.array_files import open_array_archive
 from crlc.arrays import FloatArray
 from crlc.data.augmentation import to_images
 from crlc.data.dataset import ImageDataset
@@ -75,9 +75,10 @@ def load_explored_network(dataset: ImageDataset, exploration: Exploration, devic
     network = built.network.to(device).eval()
     folder = dataset.folder / "exploration" / metadata["folder"]
     try:
-        with np.load(folder / _PROJECTION_FILE, allow_pickle=False) as stored:
-            network.projection.load_state_dict({name: torch.from_numpy(stored[name]) for name in stored.files})
-    except (OSError, ValueError, KeyError, RuntimeError, EOFError, zipfile.BadZipFile):
+        with open_array_archive(folder / _PROJECTION_FILE) as stored:
+            state = {name: torch.from_numpy(stored.read(name)) for name in stored.names}
+        network.projection.load_state_dict(state)
+    except (OSError, ValueError, TypeError, RuntimeError):  # the last two: arrays that torch does not know or need
         _fit_projection(dataset, exploration, built)
     return network
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from crlc.annotations.store import read_excluded_ids
 from crlc.data.dataset import ImageDataset
 from crlc.errors import DamagedError, UsageError
-from crlc.files import write_file
+from crlc.files import load_required_array, write_file
 from crlc.runs.folder import RunFolder
 from crlc.services.label_sources import load_labels
 from crlc.services.run_preparation import (
@@ -45,6 +45,7 @@ from crlc.workspace.workspace import Workspace
 _METHOD = "semi"
 _PAPER_PRESETS = "paper-semi"
 _LABELS_FILE, _WEIGHTS_FILE = "labels.npy", "first-weights.pt"
+_PAIR_COLUMNS = 2
 _CHANGEABLE_SETTINGS = ("epochs", "augment", "critic")
 """Settings of a child run that may differ from its parent's."""
 
@@ -237,10 +238,10 @@ def load_initial_state(run: RunFolder) -> OptionalInputs:
     """
     if not (run.path / _LABELS_FILE).exists():
         return OptionalInputs()
-    try:
-        positions, targets = np.load(run.path / _LABELS_FILE, allow_pickle=False).T
-    except (OSError, ValueError, EOFError) as error:
-        raise DamagedError(f"{run.path / _LABELS_FILE} cannot be read ({error}).", advice="Train again.") from None
+    pairs = load_required_array(run.path / _LABELS_FILE, "Train again.")
+    if pairs.shape[1:] != (_PAIR_COLUMNS,) or pairs.dtype.kind != "i":
+        raise DamagedError(f"{run.path / _LABELS_FILE} does not contain labels.", advice="Train again.")
+    positions, targets = pairs.T
     weights = None
     if (run.path / _WEIGHTS_FILE).exists():
         weights = load_checkpoint(run.path / _WEIGHTS_FILE, WeightsEntries)["network"]

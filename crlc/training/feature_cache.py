@@ -18,8 +18,15 @@ from torch import Tensor
 
 from crlc.analysis.class_scores import rank_classes
 from crlc.arrays import IntArray
-from crlc.data.feature_shards import FeatureCache, build_feature_keys, get_classes_file, get_features_file
-from crlc.data.imported_vectors import VECTORS
+from crlc.data.feature_shards import (
+    FeatureCache,
+    build_feature_keys,
+    get_classes_file,
+    get_features_file,
+    read_class_shard,
+    read_shard,
+)
+from crlc.data.imported_vectors import VECTORS, require_whole_vectors
 from crlc.files import writer_lock
 from crlc.model import CrlcNetwork
 from crlc.model.class_head import ImageNetClassifier
@@ -103,6 +110,8 @@ def load_or_compute_features(
     cache = FeatureCache(folder)
     missing = np.flatnonzero(~cache.contains(make_feature_keys(images)))
     if len(missing):
+        if identity.startswith(f"{VECTORS}-"):  # no backbone can compute them again
+            require_whole_vectors(cache)
         own = missing[world.rank :: world.size]
         part = folder if world.size == 1 else folder / f"part-{world.rank}"
         with writer_lock(folder.with_suffix(f".{world.rank}.lock"), f"The feature cache {folder.name}"):
@@ -224,8 +233,8 @@ def _merge_parts(folder: Path) -> None:
     for part in parts:
         assert cache is not None
         for keys_file in sorted(part.glob("*.keys.npy")):
-            features_file, classes_file = get_features_file(keys_file), get_classes_file(keys_file)
-            classes = np.load(classes_file, allow_pickle=False) if classes_file.exists() else None
-            cache.add(np.load(keys_file, allow_pickle=False), np.load(features_file, allow_pickle=False), classes)
-            for file in (keys_file, features_file, classes_file):
+            loaded = read_shard(keys_file)
+            if loaded is not None:
+                cache.add(*loaded, read_class_shard(keys_file, len(loaded[0])))
+            for file in (keys_file, get_features_file(keys_file), get_classes_file(keys_file)):
                 file.unlink(missing_ok=True)

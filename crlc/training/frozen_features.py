@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from crlc.array_files import load_array
 from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
 from crlc.data.feature_source import FeatureSource, write_feature_source
 from crlc.files import ArrayFile, replace_file
@@ -62,7 +63,7 @@ def load_frozen_features(
         _write_projected(network, features, file)
     world.wait_for_all()
     device, dtype = network.mean.device, network.mean.dtype
-    return FeatureInputs(np.load(file, mmap_mode="r", allow_pickle=False), settings.data.feature_dropout, device, dtype)
+    return FeatureInputs(load_array(file, is_mapped=True), settings.data.feature_dropout, device, dtype)
 
 
 @torch.no_grad()

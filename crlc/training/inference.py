@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from crlc.array_files import load_array
 from crlc.files import ArrayFile
 from crlc.model import NetworkOutput
 from crlc.training.distributed import SINGLE_PROCESS, World
@@ -139,6 +140,4 @@ class _AssignmentWriter:
         for file in self._files.values():
             file.close()
         world.wait_for_all()
-        return Assignments(
-            **{name: np.load(file.path, mmap_mode="r", allow_pickle=False) for name, file in self._files.items()}
-        )
+        return Assignments(**{name: load_array(file.path, is_mapped=True) for name, file in self._files.items()})

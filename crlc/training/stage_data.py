@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.data.augmentation import RECIPES, choose_recipe
-from crlc.errors import UsageError
+from crlc.errors import DamagedError, UsageError
+from crlc.files import load_required_array
 from crlc.progress import ProgressCallback
 from crlc.runs.folder import RunFolder
 from crlc.training.batches import LabelTargets
@@ -30,6 +31,8 @@ from crlc.training.stages import Stage
 
 _RECIPE_SAMPLE_IMAGES = 64
 _PSEUDO_LABELS_FILE = "pseudo-labels.npy"
+_ADVICE = "Train again."
+_MATRIX_AXES = 2
 
 
 class StageData:
@@ -107,7 +110,14 @@ class StageData:
             if world.is_rank_zero:
                 write_pseudo_labels(self._built.network, self.inputs, self.neighbours, labels, file)
             world.wait_for_all()
-        return replace(labels, probabilities=np.load(file, mmap_mode="r", allow_pickle=False))
+        probabilities = load_required_array(file, _ADVICE, is_mapped=True)
+        if (
+            probabilities.ndim != _MATRIX_AXES
+            or len(probabilities) != len(self.images)
+            or probabilities.dtype.kind != "f"
+        ):
+            raise DamagedError(f"{file} does not contain a probability for each image and cluster.", advice=_ADVICE)
+        return replace(labels, probabilities=probabilities)
 
     def _load_inputs(
         self, images: TrainingImages, stage: Stage, report: ProgressCallback, role: str, *, fit_projection: bool
@@ -135,7 +145,10 @@ class StageData:
         if world.any_rank(not file.exists()):
             self._find_neighbours(stage.settings.pairing.neighbours, step, file, report)
             world.wait_for_all()
-        neighbours: NDArray[np.int32] = np.load(file, mmap_mode="r", allow_pickle=False)
+        neighbours = load_required_array(file, _ADVICE, is_mapped=True)
+        is_matrix = neighbours.ndim == _MATRIX_AXES and neighbours.dtype.kind == "i" and neighbours.size > 0
+        if not is_matrix or not 0 <= neighbours.min() <= neighbours.max() < len(self.images):
+            raise DamagedError(f"{file} does not contain the neighbours of each image.", advice=_ADVICE)
         return neighbours
 
     def _find_neighbours(self, count: int, step: int, file: Path, report: ProgressCallback) -> None:

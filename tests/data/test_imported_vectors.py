@@ -15,10 +15,11 @@ from crlc.data.options import ImportOptions
 from crlc.data.originals import find_missing_originals
 from crlc.data.placeholders import make_placeholder
 from crlc.data.thumbnails import make_thumbnail
-from crlc.errors import SourceError
+from crlc.errors import DamagedError, SourceError
 from crlc.services.duplicate_review import find_duplicate_sets
 from crlc.workspace import Workspace
 from tests.fixtures.images import save_images
+from tests.fixtures.mutations import break_array_header
 from tests.fixtures.tiny_run import import_tiny_dataset
 
 ROWS = np.arange(36, dtype=np.float32).reshape(12, 3)
@@ -116,3 +117,15 @@ def test_missing_files_of_a_list_are_points(workspace: Workspace, tmp_path: Path
 def test_placeholders_depend_on_the_path_alone():
     assert make_placeholder("a") == make_placeholder("a")
     assert len({make_placeholder(f"{number}") for number in range(200)}) == 200
+
+
+def test_damaged_vectors_are_a_clear_error_until_they_are_imported_again(dataset: ImageDataset, tmp_path: Path):
+    np.save(tmp_path / "v.npy", ROWS)
+    vectors = import_vectors(dataset, tmp_path / "v.npy").vectors
+    (keys_file,) = (dataset.folder / "features" / vectors.folder_name).glob("*.keys.npy")
+    break_array_header(keys_file)
+    with pytest.raises(DamagedError, match=r"keys\.npy are damaged\. Import the vectors again"):
+        count_images_without_vectors(dataset, vectors)
+    assert import_vectors(dataset, tmp_path / "v.npy").vectors == vectors
+    assert count_images_without_vectors(dataset, vectors) == 0
+    assert read_stored(dataset, [1, 12]) == ROWS[[0, 11]].tolist()

@@ -23,6 +23,7 @@ from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
 from tests.fixtures.handmade_run import ANGLES, CLUSTERS, compute_cosine, write_handmade_result
+from tests.fixtures.mutations import break_array_header, replace_bytes
 
 
 @pytest.fixture
@@ -105,6 +106,25 @@ def test_load_graph_of_some_images_equals_their_own_graph(workspace: Workspace, 
     expected = build_neighbour_graph(np.asarray(analysis.z), 15)
     np.testing.assert_array_equal(analysis.load_graph().positions, expected.positions)
     np.testing.assert_allclose(analysis.load_graph().similarity, expected.similarity, atol=1e-6)
+
+
+@pytest.mark.usefixtures("run")
+def test_load_graph_builds_a_damaged_graph_again(workspace: Workspace):
+    open_analysis(workspace).load_graph()
+    positions_file, similarity_file = sorted((workspace.root / "runs" / "run-1").glob("graph-*"))
+    positions, similarity = np.load(positions_file), np.load(similarity_file)
+    for file, array in (
+        (positions_file, np.full_like(positions, 2**62)),
+        (positions_file, np.full_like(positions, -3)),
+        (positions_file, positions.astype("U5")),
+        (similarity_file, similarity.astype("U5")),
+        (similarity_file, similarity.astype(np.int32)),
+    ):
+        file.unlink()  # the old file may be memory-mapped
+        np.save(file, array)
+        found = open_analysis(workspace).load_graph()
+        np.testing.assert_array_equal(found.positions, positions)
+        np.testing.assert_array_equal(found.similarity, similarity)
 
 
 @pytest.mark.usefixtures("run")
@@ -281,16 +301,37 @@ def replace_array(name: str, array: np.ndarray):
     return lambda folder: np.save(folder / f"{name}.npy", array)
 
 
+def add_subheads(array: np.ndarray):
+    """Return a function that adds the array to a result."""
+
+    def add(folder: Path) -> None:
+        np.save(folder / "by_subhead.npy", array)
+        file = folder.parent / "result.json"
+        content = json.loads(file.read_text())
+        file.write_text(json.dumps({**content, "arrays": [*content["arrays"], "by_subhead"]}))
+
+    return add
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (truncate_z, "length is greater than file size"),
+        (truncate_z, "its shape .* needs"),
         (lambda folder: (folder / "q.npy").write_text("my shopping list"), "cannot be used"),
         (lambda folder: (folder / "q.npy").write_bytes(b""), "cannot be used"),
         (replace_array("z", np.zeros((5, 2), np.float32)), r"\(5, 2\)"),
         (replace_array("z", np.zeros(6, np.float32)), r"z has the shape \(6,\)"),
         (replace_array("ids", np.array([1, 2, 3, 3, 4, 5])), "ids are not ascending"),
-        (replace_array("cluster", np.array([0, 0, 0, 1, 1, 2], np.int32)), "cluster number is out of range"),
+        (
+            replace_array("cluster", np.array([0, 0, 0, 1, 1, 2], np.int32)),
+            "number in cluster.npy is out of range",
+        ),
+        (lambda folder: break_array_header(folder / "z.npy"), "cannot be used"),
+        (lambda folder: replace_bytes(folder / "z.npy", b"<f4", b">f4"), "z has the type >f4"),
+        (add_subheads(np.full((6, 2), np.nan, np.float32)), "by_subhead has the type float32"),
+        (add_subheads(np.full((6, 2), 2**40)), "by_subhead.npy is out of range"),
+        (add_subheads(np.full((6, 2), -1)), "by_subhead.npy is out of range"),
+        (add_subheads(np.zeros(6, np.int32)), r"by_subhead has the shape \(6,\)"),
     ],
 )
 def test_analysis_refuses_a_damaged_result(workspace: Workspace, run: RunFolder, damage, words: str):

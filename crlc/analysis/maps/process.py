@@ -18,6 +18,7 @@ from crlc.analysis.maps.worker_process import PREPARED_WORKER
 from crlc.analysis.neighbours.exact import Neighbours
 from crlc.analysis.neighbours.graph import build_neighbour_graph
 from crlc.analysis.normalization import check_features
+from crlc.array_files import load_array
 from crlc.arrays import Features, FloatArray
 from crlc.errors import CrlcError, explain_disk_full
 from crlc.files import replace_file
@@ -211,7 +212,7 @@ def _find_or_save_features(features: Features, new_file: Path) -> Path:
     name = getattr(features, "filename", None)
     if name is not None and Path(name).suffix == ".npy":
         with suppress(OSError, ValueError):
-            whole = np.load(name, mmap_mode="r", allow_pickle=False)
+            whole = load_array(Path(name), is_mapped=True)
             # A slice or a reversed view of a memory map also has the file's name.
             if (whole.shape, whole.dtype, whole.strides) == (features.shape, features.dtype, features.strides):
                 return Path(name).absolute()

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from crlc.analysis.normalization import fingerprint_features
+from crlc.array_files import load_array
 from crlc.arrays import Features, FloatArray
-from crlc.errors import UsageError, explain_disk_full
+from crlc.errors import AccessError, UsageError, explain_disk_full
 from crlc.files import write_file
 
 MAP_METHODS = {"umap": "UMAP", "tsne": "t-SNE", "pca": "PCA"}
@@ -92,11 +93,16 @@ def read_map(path: Path, count: int) -> FloatArray | None:
 
     Returns:
         Coordinates (count, 2), or None when the file is missing or damaged: the map can be computed again.
+
+    Raises:
+        AccessError: the user has no permission to read the file.
     """
     try:
-        coordinates = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+        coordinates = load_array(path)
+    except PermissionError:
+        raise AccessError.for_path(path, "read") from None
+    except (OSError, ValueError):
         return None
-    if not isinstance(coordinates, np.ndarray) or coordinates.shape != (count, 2) or coordinates.dtype != np.float32:
+    if coordinates.shape != (count, 2) or coordinates.dtype != np.float32:
         return None
     return coordinates

@@ -21,6 +21,7 @@ from crlc.analysis.maps.projections import UMAP_NEIGHBOURS, compute_map, compute
 from crlc.analysis.maps.settings import MapSettings, write_map
 from crlc.analysis.maps.worker_process import PREPARE_OPTION
 from crlc.analysis.neighbours.exact import Neighbours
+from crlc.array_files import load_array
 from crlc.errors import explain_system_error
 from crlc.progress import Progress
 
@@ -63,10 +64,10 @@ def _prepare() -> None:
 
 
 def _compute(job: dict[str, Any], reports: IO[str]) -> None:
-    features = np.load(job["features"], mmap_mode="r", allow_pickle=False)
+    features = load_array(Path(job["features"]), is_mapped=True)
     graph = None
     if job["graph"] is not None:
-        graph = Neighbours(*(np.load(path, mmap_mode="r", allow_pickle=False) for path in job["graph"]))
+        graph = Neighbours(*(load_array(Path(path), is_mapped=True) for path in job["graph"]))
 
     def report(progress: Progress) -> None:
         _send(reports, progress.to_json())

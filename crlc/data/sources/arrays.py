@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import psutil
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from crlc.array_files import ArrayHeader, list_texts, load_array_from_stream, read_array_header
 from crlc.data.sources.base import RawImage, SourceEntry, UnreadableError
 from crlc.data.sources.folder import describe_os_error, make_stamp
 from crlc.errors import SourceError
@@ -170,36 +170,28 @@ def _read_image_header(
     return shape, dtype, header_bytes
 
 
-def _read_npy_header(
-    archive: zipfile.ZipFile, name: str, location: str
-) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order and type of an array, and the length of its header, after comparing them with its size.
+def _read_npy_header(archive: zipfile.ZipFile, name: str, location: str) -> ArrayHeader:
+    """Return the header of an array, after comparing it with the size of the array.
 
     A header may promise any number of images: 10^12 entries must be refused before they are listed or allocated.
     """
     try:
         with archive.open(name) as stream:
-            version = npy_format.read_magic(stream)
-            reader = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
-            shape, fortran, dtype = reader(stream)
-            header_bytes = stream.tell()
-    # The header is a Python literal: nesting that is too deep is a RecursionError or MemoryError.
-    except (ValueError, TypeError, RecursionError, MemoryError) as error:
+            header = read_array_header(stream)
+    except ValueError as error:
         raise SourceError(f"{location}: {name} is not a NumPy array: {error}.") from None
-    if min(shape, default=0) < 0:
-        raise SourceError(f"{location}: {name} has the shape {shape}, which is not allowed: no length is negative.")
-    needed = header_bytes + math.prod(shape) * (0 if dtype.hasobject else dtype.itemsize)
+    needed = header.header_bytes + header.value_bytes
     member = archive.getinfo(name)
     # The directory of the archive may be wrong, too: a part that is not compressed cannot be longer than the file.
     stored = os.path.getsize(location) if member.compress_type == zipfile.ZIP_STORED else member.file_size
     found = min(stored, member.file_size)
     if needed > found:
         raise SourceError(
-            f"{location}: {name} has the shape {shape} according to its header, which needs {format_bytes(needed)}, "
-            f"but it has only {format_bytes(found)}.",
+            f"{location}: {name} has the shape {header.shape} according to its header, which needs "
+            f"{format_bytes(needed)}, but it has only {format_bytes(found)}.",
             advice="Check that the file is complete.",
         )
-    return shape, fortran, dtype, header_bytes
+    return header
 
 
 def _find_channels_last_axes(shape: tuple[int, ...], key: str, location: str) -> tuple[int, ...] | None:
@@ -227,12 +219,11 @@ def _read_classes(
         raise SourceError(f"{location}: {key!r} has shape {shape}, but there are {count} images: ({count},) is needed.")
     with archive.open(arrays[key]) as stream:
         try:
-            values = np.lib.format.read_array(stream, allow_pickle=False)
-        except (ValueError, MemoryError) as error:
-            raise SourceError(f"{location}: {key!r} cannot be read: {error}.") from None
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf-8", "replace")
-    return tuple(str(value) for value in values.tolist())
+            return tuple(list_texts(load_array_from_stream(stream)))
+        except ValueError as error:
+            raise SourceError(
+                f"{location}: {key!r} cannot be read: {error}.", advice="Save the classes as numbers or texts."
+            ) from None
 
 
 def _locate_uncompressed(

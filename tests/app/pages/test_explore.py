@@ -23,6 +23,7 @@ from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import alerts, link_labels, page
+from tests.fixtures.mutations import break_array_header
 from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
 
@@ -77,6 +78,9 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
     run = write_tiny_run(workspace, dataset)
     file = next(run.path.glob("result-*")) / "q.npy"
     file.write_bytes(file.read_bytes()[:150])
+    assert "tiny-run cannot be used" in alerts(show(name))
+    np.save(file, np.zeros((12, 3), np.float32))
+    break_array_header(file)
     assert "tiny-run cannot be used" in alerts(show(name))
     np.save(file, np.zeros((2, 3), np.float32))
     assert "(2, 3)" in alerts(show(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from crlc.workspace import Workspace
 from crlc.workspace.example import EXAMPLE_RUN, install_example_once
 from crlc.workspace.runs import RunStore
 from tests.fixtures.app_pages import alerts, link_labels, page, texts
+from tests.fixtures.mutations import break_array_header
 from tests.fixtures.tiny_run import import_tiny_dataset, write_exploration, write_tiny_run
 
 
@@ -165,9 +167,10 @@ def test_export_page_exports_provisional_clusters(tiny: Workspace):
     assert test.dataframe[0].value["absolute_path"].str.endswith(".png").all()
 
 
-def test_export_page_shows_the_error_of_a_damaged_result(tiny: Workspace):
+@pytest.mark.parametrize("damage", [break_array_header, lambda file: file.write_bytes(b"cut")])
+def test_export_page_shows_the_error_of_a_damaged_result(tiny: Workspace, damage: Callable[[Path], object]):
     run = tiny.root / "runs" / "tiny-run"
-    next(iter(run.glob("result-*"))).joinpath("q.npy").write_bytes(b"cut")
+    damage(next(iter(run.glob("result-*"))) / "q.npy")
     test = page("export")
     assert not test.exception
     assert "tiny-run cannot be used" in alerts(test)

@@ -282,3 +282,10 @@ def test_npz_source_refuses_classes_that_do_not_fit_in_memory(tmp_path: Path):
     write_npz_with_headers(tmp_path / "set.npz", zipfile.ZIP_STORED, images=(100, 1, 1), labels=(10**15,))
     with pytest.raises(SourceError, match=r"labels\.npy has the shape"):
         open_source(str(tmp_path / "set.npz"), tmp_path)
+
+
+def test_npz_source_refuses_classes_with_characters_that_do_not_exist(tmp_path: Path):
+    labels = np.frombuffer(b"\xff" * 8, "<U1")
+    np.savez(tmp_path / "set.npz", images=np.zeros((2, 3, 3), np.uint8), labels=labels)
+    with pytest.raises(SourceError, match=r"set\.npz: 'labels' cannot be read: .*numbers or texts"):
+        open_source(str(tmp_path / "set.npz"), tmp_path)

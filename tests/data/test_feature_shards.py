@@ -1,0 +1,74 @@
+"""Shards of features: damaged ones are ignored, so that their images are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crlc.data.feature_shards import CLASS_SCORES, RANKED_CLASSES, FeatureCache
+from tests.fixtures.mutations import break_array_header, replace_bytes
+
+KEYS = np.array([3, 5, 9])
+FEATURES = np.arange(6, dtype=np.float16).reshape(3, 2)
+OTHERS = np.array([4, 7])
+CLASSES = np.ones((3, RANKED_CLASSES), CLASS_SCORES)
+KEYS_FILE, FEATURES_FILE = "000001.keys.npy", "000001.npy"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a cache with two shards."""
+    cache = FeatureCache(tmp_path)
+    cache.add(KEYS, FEATURES, CLASSES)
+    cache.add(OTHERS, FEATURES[:2] + 10, CLASSES[:2])
+    return tmp_path
+
+
+def store(name: str, array: np.ndarray) -> Callable[[Path], object]:
+    return lambda folder: np.save(folder / name, array)
+
+
+DAMAGES: list[Callable[[Path], object]] = [
+    lambda folder: break_array_header(folder / KEYS_FILE),
+    lambda folder: break_array_header(folder / FEATURES_FILE),
+    lambda folder: replace_bytes(folder / FEATURES_FILE, b"(3, 2)", b"(2, 2)"),
+    lambda folder: replace_bytes(folder / FEATURES_FILE, b"<f2", b">f2"),
+    lambda folder: (folder / FEATURES_FILE).unlink(),
+    lambda folder: (folder / KEYS_FILE).write_bytes(b""),
+    store(KEYS_FILE, KEYS[:2]),
+    store(KEYS_FILE, KEYS[:, None]),
+    store(KEYS_FILE, np.array(5)),
+    store(KEYS_FILE, KEYS.astype(np.float64)),
+    store(FEATURES_FILE, FEATURES[0]),
+    store(FEATURES_FILE, FEATURES.astype("U5")),
+    store(FEATURES_FILE, FEATURES.astype(np.int64)),
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_feature_cache_ignores_a_damaged_shard_until_it_is_added_again(folder: Path, damage):
+    damage(folder)
+    cache = FeatureCache(folder)
+    assert cache.damaged_files == [folder / KEYS_FILE]
+    assert cache.contains(KEYS).tolist() == [False] * 3
+    assert cache.read(OTHERS).tolist() == (FEATURES[:2] + 10).tolist()
+    cache.add(KEYS, FEATURES, CLASSES)
+    again = FeatureCache(folder)
+    assert again.read(np.array([9, 4, 3])).tolist() == [[4, 5], [10, 11], [0, 1]]
+    assert again.read_classes(KEYS)["probability"].all()
+
+
+def test_feature_cache_ignores_features_of_another_length(folder: Path):
+    np.save(folder / "000002.npy", np.zeros((2, 7), np.float16))
+    cache = FeatureCache(folder)
+    assert cache.contains(np.array([3, 4])).tolist() == [True, False]
+
+
+def test_feature_cache_ignores_damaged_classes(folder: Path):
+    break_array_header(folder / "000001.classes.npy")
+    cache = FeatureCache(folder)
+    assert [number for number, _ in cache.iterate_shards_without_classes()] == [0]
+    assert not cache.read_classes(KEYS)["probability"].any()
