@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 ONNX_SCRIPT = """\
-import json, sys
+import json, pathlib, sys
 import numpy, onnxruntime
 from PIL import Image, ImageOps
 
-session = onnxruntime.InferenceSession(sys.argv[1])
+session = onnxruntime.InferenceSession(pathlib.Path(__file__).with_suffix(".onnx"))
 metadata = session.get_modelmeta().custom_metadata_map
 names, size = json.loads(metadata["names"]), int(metadata["image_size"])
-for path in sys.argv[2:]:
+for path in sys.argv[1:]:
     image = Image.open(path)
     image.draft(None, (2 * size, 2 * size))  # decodes large JPEG files faster
     (width, height), short = image.size, min(image.size)
@@ -20,4 +22,9 @@ for path in sys.argv[2:]:
     probabilities, z = session.run(["probabilities", "z"], {"images": pixels})
     print(path, names[probabilities.argmax()], f"{probabilities.max():.6f}", sep="\\t")
 """
-"""Script for `python SCRIPT MODEL.onnx IMAGES`. Transparent images have to be put on white first."""
+"""Script for `python MODEL.py IMAGES`, beside MODEL.onnx. Transparent images have to be put on white first."""
+
+
+def get_script_path(file: Path) -> Path:
+    """Return the path of the script that uses an ONNX file: beside it, with the same name."""
+    return file.with_suffix(".py")

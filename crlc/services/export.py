@@ -383,8 +383,8 @@ FORMATS = {
             write_vectors_export, None, "-vectors.parquet", instructions=explain_vectors,
         ),
         ExportFormat(
-            "onnx", "ONNX model", "Backbone and heads as one graph, for onnxruntime in any language.",
-            write_onnx_export, None, ".onnx", instructions=explain_onnx,
+            "onnx", "ONNX model", "Backbone and heads as one graph for onnxruntime, and a script that uses it.",
+            write_onnx_export, None, ".onnx", has_script=True, instructions=explain_onnx,
         ),
     )
 }  # fmt: skip

@@ -117,6 +117,9 @@ class ExportFormat:
     is_table: bool = False
     """True for a table of images, which may contain excluded images."""
 
+    has_script: bool = False
+    """True if a script is written beside the file: a download has both in a zip archive."""
+
     has_columns: bool = False
     """True if the export may have the columns of the dataset."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,8 @@ from crlc.export.annotation_files import (
     write_label_studio_file,
 )
 from crlc.export.dataset_folders import DatasetFolderReport, write_fiftyone_folder, write_image_folder
-from crlc.export.destinations import explain_write_errors
-from crlc.export.onnx_script import ONNX_SCRIPT
+from crlc.export.destinations import explain_write_errors, require_new_file, write_new_text
+from crlc.export.onnx_script import ONNX_SCRIPT, get_script_path
 from crlc.export.vector_export import write_vectors
 from crlc.formatting import format_count
 from crlc.paths import to_printable
@@ -77,19 +78,32 @@ def explain_vectors(_: Exporter, path: str) -> str:
 
 
 def write_onnx_export(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressCallback) -> ExportReport:
-    """Write the network as an ONNX file."""
+    """Write the network as an ONNX file, and beside it the script that assigns images with it."""
     # Imported here: importing torch takes seconds, which other formats and the start of the app do not need.
     from crlc.services.models import load_named_model
     from crlc.training.device import choose_device
     from crlc.training.onnx_file import write_onnx_file
 
+    script = get_script_path(file)
+    require_new_file(script)
     model = load_named_model(RunStore(exporter.workspace), exporter.run, choose_device("cpu"))
     with explain_write_errors(file):
         write_onnx_file(model, file)
+    try:
+        write_new_text(script, lambda stream: stream.write(ONNX_SCRIPT))
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    shown = to_printable(str(script))
     return ExportReport(
         file,
-        f"Wrote backbone and heads of {read_run_title(exporter.run)} to {to_printable(str(file))}.",
-        details={"clusters": model.settings.model.clusters, "image_size": model.settings.data.image_size},
+        f"Wrote backbone and heads of {read_run_title(exporter.run)} to {to_printable(str(file))}, and a script that "
+        f"assigns images with it to {shown}.",
+        details={
+            "clusters": model.settings.model.clusters,
+            "image_size": model.settings.data.image_size,
+            "script": shown,
+        },
     )
 
 
@@ -137,8 +151,9 @@ def explain_label_studio(exporter: Exporter, path: str) -> str:
 
 
 def explain_onnx(_: Exporter, path: str) -> str:
-    """Return the script that assigns images with the file."""
-    return f"# pip install onnxruntime pillow; python SCRIPT.py {path} IMAGES\n{ONNX_SCRIPT}"
+    """Return the commands that assign images with the file and its script."""
+    script = shlex.quote(str(get_script_path(Path(path))))
+    return f"pip install onnxruntime pillow\npython {script} IMAGES  # prints path, cluster and probability\n"
 
 
 def _report_folder(written: DatasetFolderReport, folder: Path, options: ExportOptions) -> ExportReport:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,13 @@ def test_export_model_assigns_the_same_clusters_as_its_run(crlc, small_set: Path
     save_images(tmp_path / "new", 5)
     by_run = crlc("assign", "last", tmp_path / "new", "--json").json
     outcome = crlc("export", "last", "--out", tmp_path / "model.onnx")
-    assert f"{tmp_path}/model.onnx IMAGES" in outcome.out
+    assert f"{tmp_path}/model.py IMAGES" in outcome.out
+    assert list_clusters_of_script(tmp_path / "model.py", tmp_path / "new") == {
+        row["path"]: row["name"] or f"cluster {row['cluster']}" for row in by_run["images"]
+    }
+    (tmp_path / "model.onnx").unlink()
+    assert f"{tmp_path}/model.py exists already" in crlc("export", "last", "--out", tmp_path / "model.onnx").err
+    assert not (tmp_path / "model.onnx").exists()
     shutil.rmtree(workspace.root)
     by_model = crlc("assign", file, tmp_path / "new", "--json").json
     assert by_model == by_run
@@ -40,6 +48,14 @@ def test_export_model_assigns_the_same_clusters_as_its_run(crlc, small_set: Path
     assert (tmp_path / "out.csv").read_text().splitlines()[0] == "path,cluster,confidence,cluster_name"
     assert "is not a model of CRLC Studio" in crlc("assign", small_set, tmp_path / "new").err
     assert "No run is named 'nothing.crlc'" in crlc("assign", "nothing.crlc", tmp_path / "new").err
+
+
+def list_clusters_of_script(script: Path, images: Path) -> dict[str, str]:
+    """Run the exported script from another folder; return the name of the cluster of each image by file name."""
+    command = [sys.executable, str(script), *map(str, sorted(images.iterdir()))]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, cwd=images).stdout.splitlines()
+    rows = [line.split("\t") for line in lines]
+    return {Path(path).name: name for path, name, _ in rows}
 
 
 @pytest.fixture

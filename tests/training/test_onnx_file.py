@@ -76,9 +76,9 @@ def test_onnx_file_gives_the_probabilities_of_the_network(settings, photos: Path
     ]  # fmt: skip
     assert (metadata["image_size"], metadata["run"]) == (str(size), "run-1")
 
-    (tmp_path / "script.py").write_text(ONNX_SCRIPT)
+    (tmp_path / "model.py").write_text(ONNX_SCRIPT)
     images = [str(path) for path in sorted(photos.iterdir())]
-    command = [sys.executable, str(tmp_path / "script.py"), str(file), *images]
+    command = [sys.executable, str(tmp_path / "model.py"), *images]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     assigned = assign_source(model, str(photos), tmp_path, torch.device("cpu"))
     for line, path, cluster, confidence in zip(lines, images, assigned.clusters, assigned.confidence, strict=True):

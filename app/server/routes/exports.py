@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import zipfile
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -67,17 +68,34 @@ def serve_export(request: Request) -> Response:
             features=parameters.get("features") or "z",
             columns=parameters.get("columns") != "no",
         )
-        name = exporter.build_default_file_name(export_format)
-        file = folder / name
+        file = folder / exporter.build_default_file_name(export_format)
         exporter.write(export_format, file, options)
+        if export_format.has_script:
+            file = _pack(file)
     except CrlcError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return PlainTextResponse(str(error), 404 if isinstance(error, NotFoundError) else 409, headers=_HEADERS)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    headers = {**_HEADERS, "Content-Disposition": build_attachment_header(name)}
+    headers = {**_HEADERS, "Content-Disposition": build_attachment_header(file.name)}
     return _TemporaryFileResponse(file, media_type=export_format.media_type, headers=headers)
+
+
+def build_download_name(exporter: Exporter, export_format: ExportFormat) -> str:
+    """Return the name of the file that the browser saves: a file with its script is a zip archive."""
+    name = exporter.build_default_file_name(export_format)
+    return str(Path(name).with_suffix(".zip")) if export_format.has_script else name
+
+
+def _pack(file: Path) -> Path:
+    """Pack all files of the folder of an export into a zip archive beside them; return it."""
+    packed = file.with_suffix(".zip")
+    contents = sorted(file.parent.iterdir())
+    with zipfile.ZipFile(packed, "x") as archive:  # without compression: weights are random numbers
+        for content in contents:
+            archive.write(content, content.name)
+    return packed
 
 
 def _open_exporter(workspace: Workspace, request: Request, export_format: ExportFormat) -> Exporter:

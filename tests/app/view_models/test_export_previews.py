@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from starlette.requests import Request
 
-from app.server.routes.exports import build_attachment_header, build_export_url
+from app.server.routes.exports import build_attachment_header, build_download_name, build_export_url, serve_export
 from app.urls import build_labels_url
 from app.view_models.export_previews import open_exporter, open_provisional_exporter, preview_export
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.runs.folder import RunFolder
 from crlc.services.export import FORMATS
-from crlc.services.export_types import ExportOptions
+from crlc.services.export_types import ExportOptions, ExportReport
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
 from tests.app.server.test_asgi import send_request
@@ -48,6 +52,30 @@ def annotate(workspace: Workspace, run: RunFolder) -> None:
         annotations.label([1], "=cmd()")
         annotations.exclude([2])
         ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "cats <b>")
+
+
+def test_download_of_a_file_with_a_script_has_both(
+    workspace: Workspace, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+):
+    def write(_: object, file: Path, *__: object) -> ExportReport:
+        file.write_bytes(b"graph")
+        file.with_suffix(".py").write_text("script")
+        return ExportReport(file, "")
+
+    monkeypatch.setenv("CRLC_WORKSPACE", str(workspace.root))
+    monkeypatch.setitem(FORMATS, "onnx", replace(FORMATS["onnx"], write=write))
+    name = build_download_name(open_exporter(workspace, run), FORMATS["onnx"])
+    scope = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": run.id, "format": "onnx"}}
+    response = serve_export(Request(scope))
+    try:
+        with zipfile.ZipFile(response.path) as archive:
+            assert {Path(found).suffix: archive.read(found) for found in archive.namelist()} == {
+                ".onnx": b"graph", ".py": b"script"
+            }  # fmt: skip
+        assert name.endswith(".zip")
+        assert response.headers["content-disposition"] == build_attachment_header(name)
+    finally:
+        shutil.rmtree(Path(response.path).parent)
 
 
 def test_preview_export_follows_annotations(workspace: Workspace, run: RunFolder):
