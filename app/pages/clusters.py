@@ -9,7 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from app.components.clusters.cards import list_cluster_facts, show_cards
 from app.components.clusters.editing import merge_clusters, move_images, rename_cluster, show_history
-from app.components.clusters.level_slider import open_shown_level, show_level_slider
+from app.components.clusters.level_slider import open_shown_level, show_level_button, show_level_row
 from app.components.clusters.own_words import show_own_words
 from app.components.clusters.splitting import show_split_form, show_split_parts, show_split_preview
 from app.components.clusters.suggestions import show_suggestions
@@ -59,7 +59,8 @@ def render() -> None:
                     show_caption(f"Preview of {format_count(view.shown_level, 'cluster')}: nothing is saved.")
                 st.space("stretch")
                 with st.container(width=200):
-                    show_level_slider(current)
+                    show_level_button(current)
+            show_level_row(current)
             show_cards(view, numbers)
         drawn = next((method for method in MAP_METHODS if view.load_coordinates(method) is not None), None)
         show_image_dialog(view, drawn, _open_map)
@@ -113,11 +114,12 @@ def _show_all_cards(view: RunView, tab: DeltaGenerator) -> None:
         with sorting:
             numbers = _list_clusters(view)
         with level:
-            show_level_slider(view)
+            show_level_button(view)
         with naming:
             show_own_words(view)
         with merging:
             _show_merge_button(view)
+        show_level_row(view)
         show_cards(view, numbers)
 
 

@@ -46,6 +46,9 @@ class ExploreState:
     shows_columns: bool = False
     """True if the histograms of the columns are shown beside the map."""
 
+    shows_levels: bool = False
+    """True if the slider for the number of clusters is shown."""
+
     filter_form: int = 0
     """Changes whenever filters change outside their form, which then gets new widgets.
 
@@ -215,6 +218,16 @@ def set_level(level: int | None) -> None:
     state = _get_state_behind_dialog()
     state.level, state.cluster, state.clusters_to_merge = level, None, []
     state.gallery_pages.clear()
+
+
+def show_columns(is_shown: bool) -> None:
+    """Show or hide the histograms of the columns."""
+    _get_state_behind_dialog().shows_columns = is_shown
+
+
+def show_levels(is_shown: bool) -> None:
+    """Show or hide the slider for the number of clusters; a preview stays."""
+    _get_state_behind_dialog().shows_levels = is_shown
 
 
 def pick_images(ids: Sequence[int]) -> None:

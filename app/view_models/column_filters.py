@@ -64,6 +64,9 @@ class ColumnBins:
     is_whole: bool = False
     """True if each bin is one whole number."""
 
+    is_clipped: tuple[bool, bool] = (False, False)
+    """Whether the first bin has lower values than its edge, and the last one higher values."""
+
     hidden: int = 0
     """Number of rare categories without a bin."""
 
@@ -228,7 +231,9 @@ def _divide_numbers(column: Column) -> ColumnBins:
         edges = np.linspace(low, high, _MAX_BINS + 1) if high > low else np.array([low, low + 1])
     count = len(edges) - 1
     index[column.is_known] = np.clip(np.searchsorted(edges, known, side="right") - 1, 0, count - 1)
-    return ColumnBins(index, np.bincount(index[index >= 0], minlength=count), edges, is_whole=is_whole)
+    is_clipped = (bool(known.min() < edges[0]), not is_whole and bool(known.max() > edges[-1]))
+    totals = np.bincount(index[index >= 0], minlength=count)
+    return ColumnBins(index, totals, edges, is_whole=is_whole, is_clipped=is_clipped)
 
 
 def _build_histogram(
@@ -254,11 +259,13 @@ def _build_histogram(
         }
     shown_last = bins.edges[-1] - (1 if bins.is_whole else 0)
     low, high = info.format_range(float(bins.edges[0]), float(shown_last))
+    labels = _label_bins(info, bins)
     return {
         **common,
-        "low": low,
-        "high": high,
-        "labels": _label_bins(info, bins),
+        "low": f"≤ {low}" if bins.is_clipped[0] else low,
+        "high": f"≥ {high}" if bins.is_clipped[1] else high,
+        "labels": labels,
+        "ends": [info.format(edge - 1) for edge in bins.edges.tolist()] if bins.is_whole else labels,
         "ticks": _list_date_ticks(bins.edges) if info.kind == DATE else [],
         "selected": None if condition is None else _find_bins(bins, condition),
     }
@@ -274,7 +281,7 @@ def _find_bins(bins: ColumnBins, condition: ColumnFilter) -> list[int]:
 
 
 def _label_bins(info: ColumnInfo, bins: ColumnBins) -> list[str]:
-    """Return the text of each edge, for the ends of a range."""
+    """Return the text of each edge, for the start of a range."""
     edges = bins.edges.tolist()
     if bins.is_whole:
         return [info.format(edge) for edge in edges]

@@ -6,7 +6,7 @@ import streamlit as st
 
 from app.components.clusters.editing import use_level
 from app.components.common.safe_text import show_caption, show_error
-from app.state.exploring import get_explore_state, set_level
+from app.state.exploring import get_explore_state, set_level, show_levels
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_levels import has_levels, load_levels, open_level
 from app.view_models.cluster_view import ClusterView, RunView
@@ -14,7 +14,7 @@ from crlc.clusters.levels import ClusterLevels
 from crlc.errors import UsageError
 from crlc.formatting import format_count
 
-_SLIDER = "cluster-level"
+_SLIDER, _BUTTON = "cluster-level", "cluster-levels"
 _TITLE = "Coarser – finer"  # noqa: RUF001
 
 
@@ -29,26 +29,37 @@ def open_shown_level(view: ClusterView) -> ClusterView:
     return shown
 
 
-def show_level_slider(view: ClusterView) -> None:
-    """Show a button that opens the slider.
+def show_level_button(view: ClusterView) -> None:
+    """Show the button that shows and hides the slider of `show_level_row`.
 
     Args:
         view: the current clusters, not those of a level.
     """
     if not has_levels(view):
         return
-    # Always the same text: Streamlit would close the popover with another one.
-    popover = st.popover(
+    set_widget_value(_BUTTON, [_TITLE] if get_explore_state().shows_levels else [])
+    st.segmented_control(
         _TITLE,
-        key="cluster-levels",
-        icon=":material/account_tree:",
-        on_change="rerun",  # the levels are computed when they are needed
+        [_TITLE],
+        selection_mode="multi",
+        key=_BUTTON,
+        format_func=lambda title: f":material/account_tree: {title}",
+        on_change=lambda: show_levels(bool(get_widget_value(_BUTTON))),
+        label_visibility="collapsed",
         width="stretch",
         help="Shows fewer or more clusters, without training.",
     )
-    if not popover.open:
+
+
+def show_level_row(view: ClusterView) -> None:
+    """Show the slider in a row of the page, so that it covers nothing of what it previews.
+
+    Args:
+        view: the current clusters, not those of a level.
+    """
+    if not get_explore_state().shows_levels or not has_levels(view):
         return
-    with popover:
+    with st.container(key="level-row"):
         try:
             with st.spinner("Comparing clusters"):
                 levels = load_levels(view)
@@ -69,23 +80,23 @@ def _show_slider(view: ClusterView, levels: ClusterLevels, level: int | None) ->
         chosen = get_widget_value(_SLIDER)
         set_level(None if chosen == current else chosen)
 
-    st.slider(
+    slider, words, buttons = st.columns([3, 3, 2], vertical_alignment="center", gap="medium")
+    slider.slider(
         "Number of clusters",
         levels.coarsest,
         levels.finest,
         key=_SLIDER,
         on_change=change,
+        label_visibility="collapsed",
         help="Sets the number of clusters. To the left, the clusters that are most mixed are merged; to the right, "
         "clusters are divided.",
     )
+    with words:
+        show_caption(_describe_level(view, current, level))
     if level is None:
-        show_caption(f"These are the current {format_count(current, 'cluster')}.")
         return
-    can_edit = isinstance(view, RunView)
-    more = "" if can_edit else " Train to edit clusters."
-    show_caption(f"Preview of {format_count(level, 'cluster')} instead of {current}. Nothing is saved.{more}")
-    with st.container(horizontal=True):
-        if can_edit:
+    with buttons, st.container(horizontal=True, horizontal_alignment="right"):
+        if isinstance(view, RunView):
             st.button(
                 f"Use {format_count(level, 'cluster')}",
                 key="use-level",
@@ -95,3 +106,10 @@ def _show_slider(view: ClusterView, levels: ClusterLevels, level: int | None) ->
                 help="Merges or splits the clusters of this run. Undo reverts it.",
             )
         st.button(f"Back to {current}", key="leave-level", on_click=set_level, args=(None,))
+
+
+def _describe_level(view: ClusterView, current: int, level: int | None) -> str:
+    if level is None:
+        return f"These are the current {format_count(current, 'cluster')}. Move the slider for fewer or more."
+    more = "" if isinstance(view, RunView) else " Train to edit clusters."
+    return f"Preview of {format_count(level, 'cluster')} instead of {current}. Nothing is saved.{more}"

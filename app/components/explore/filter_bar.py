@@ -8,11 +8,18 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.clusters.level_slider import show_level_slider
+from app.components.clusters.level_slider import show_level_button, show_level_row
 from app.components.explore.filter_chips import show_filter_chips
 from app.components.explore.image_search import show_image_search
 from app.components.explore.text_search import show_text_search
-from app.state.exploring import SelectedImages, get_explore_state, select_images, set_filters, set_level
+from app.state.exploring import (
+    SelectedImages,
+    get_explore_state,
+    select_images,
+    set_filters,
+    set_level,
+    show_columns,
+)
 from app.state.widgets import get_widget_value, set_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.image_filters import (
@@ -34,6 +41,7 @@ _SELECTION = "selection"
 _LEVEL = "level"
 """Name of the chip of a preview of another number of clusters."""
 
+_COLUMNS, _COLUMNS_TITLE = "explore-columns", "Columns"
 _ANY_CLASS = ""
 _PERCENT_STEP = 5
 
@@ -46,11 +54,13 @@ def show_filter_bar(view: ClusterView, current: ClusterView, listed: int) -> Non
         current: the current clusters, of which `view` may show another level.
         listed: number of images that the gallery lists.
     """
-    form, level, text, image, chips, count = st.columns(
-        [1.2, 1.6, 2.2, 0.4, 2.6, 1.3], vertical_alignment="center", gap="small"
+    form, columns, level, text, image, chips, count = st.columns(
+        [1.05, 1.05, 1.55, 2, 0.4, 2.6, 1.35], vertical_alignment="center", gap="small"
     )
+    with columns:
+        _show_columns_button()
     with level:
-        show_level_slider(current)
+        show_level_button(current)
     with form.popover("Filters", icon=":material/filter_alt:", width="stretch", key="explore-filters"):
         _show_form(view, get_explore_state().filters)
     with text:
@@ -62,6 +72,7 @@ def show_filter_bar(view: ClusterView, current: ClusterView, listed: int) -> Non
     of_all = f" of {len(view.ids):,}" if listed < len(view.ids) else ""
     words = f"{listed:,}{of_all} {'image' if len(view.ids) == 1 else 'images'}"
     count.html(f"<div role='status' style='text-align:right;opacity:.75;font-size:.9rem'>{escape(words)}</div>")
+    show_level_row(current)
 
 
 def get_listing(view: ClusterView) -> SelectedImages | None:
@@ -92,19 +103,23 @@ def _remove_filters(names: list[str]) -> None:
             select_images(state.selection.ids[:0], "")
 
 
-def _set_columns_shown() -> None:
-    get_explore_state().shows_columns = bool(get_widget_value("explore-columns"))
+def _show_columns_button() -> None:
+    set_widget_value(_COLUMNS, [_COLUMNS_TITLE] if get_explore_state().shows_columns else [])
+    st.segmented_control(
+        _COLUMNS_TITLE,
+        [_COLUMNS_TITLE],
+        selection_mode="multi",
+        key=_COLUMNS,
+        format_func=lambda title: f":material/bar_chart: {title}",
+        on_change=lambda: show_columns(bool(get_widget_value(_COLUMNS))),
+        label_visibility="collapsed",
+        width="stretch",
+        help="Shows histograms beside the map: date, camera, size, quality and the columns of an imported list. Drag "
+        "over a histogram or click a value to filter.",
+    )
 
 
 def _show_form(view: ClusterView, filters: ImageFilters) -> None:
-    set_widget_value("explore-columns", get_explore_state().shows_columns)
-    st.toggle(
-        "Histograms of columns",
-        key="explore-columns",
-        on_change=_set_columns_shown,
-        help="Shows date, camera, size, quality and the columns of an imported list beside the map. Drag over a "
-        "histogram or click a value to filter.",
-    )
     st.text_input(
         "File name",
         placeholder="Part of a file name",
@@ -138,13 +153,13 @@ def _show_form(view: ClusterView, filters: ImageFilters) -> None:
             help="Shows images whose cluster has a probability in this range.",
             **_control("explore-confidence", "confidence", filters.confidence, tuple),
         )
-    one, two = st.columns(2)
-    one.checkbox(
+    boxes = st.container(horizontal=True)
+    boxes.checkbox(
         "Exact duplicates",
         help="Shows images that have an identical copy in the dataset.",
         **_control("explore-duplicates", "duplicates", filters.duplicates, bool),
     )
-    two.checkbox(
+    boxes.checkbox(
         "Excluded images",
         help="Lists the images that you excluded. They are not on the map.",
         **_control("explore-excluded", "excluded", filters.excluded, bool),

@@ -250,7 +250,8 @@ def test_map_shows_images_in_sparse_parts_of_a_crowded_map(page: Page):
     # 4,000 points in a corner, five in the rest of the map.
     page.evaluate(
         """() => {
-             const near = Array.from({ length: 4000 }, (_, row) => [-0.9 + 0.001 * (row % 63), -0.9 + 0.001 * (row >> 6)]);
+             const place = (row) => [-0.9 + 0.001 * (row % 63), -0.9 + 0.001 * (row >> 6)];
+             const near = Array.from({ length: 4000 }, (_, row) => place(row));
              const points = [...near, [0.5, 0.5], [0.6, 0.5], [0.5, 0.65], [0.4, 0.6], [0.62, 0.62]].flat();
              const count = points.length / 2;
              window.arrays = [new Float32Array(points), Uint32Array.from({ length: count }, (_, row) => row + 1),

@@ -110,9 +110,22 @@ def test_histograms_count_what_the_other_filters_leave(view: RunView):
     assert (found["stars"]["totals"], found["stars"]["counts"]) == ([3, 3, 3, 3], [2, 1, 1, 1])
     assert found["stars"]["selected"] == [0, 2]
     assert (found["stars"]["low"], found["stars"]["high"]) == ("1", "4")
+    assert (found["stars"]["labels"][1], found["stars"]["ends"][2]) == ("2", "2")  # a brush over the second bin
     assert sum(found["day"]["counts"]) == 3  # images 1, 2 and 5
     assert found["note"]["value"] == ""
     assert "width" not in found  # all images have the same
+
+
+def test_histogram_marks_the_ends_beyond_which_values_are_in_the_outer_bins(workspace: Workspace, tmp_path: Path):
+    save_images(tmp_path / "in", 12)
+    lines = [f"{number:05d}.png,{0.5 if number < 3 else number**2 + 0.5}" for number in range(12)]
+    (tmp_path / "in" / "list.csv").write_text("\n".join(["path,area", *lines]))
+    dataset, _ = workspace.import_dataset(str(tmp_path / "in" / "list.csv"), options=ImportOptions(workers=1))
+    view = open_run_view(workspace, write_tiny_run(workspace, dataset))
+    found = {one["name"]: one for one in build_histograms(view, (), np.ones(len(view.ids), np.bool_), {})}
+    # The lowest value is that of three images; the percentile lies below the highest one, 121.5.
+    assert (found["area"]["low"], found["area"]["high"]) == ("0.5", "≥ 120.3")
+    assert sum(found["area"]["totals"]) == 12
 
 
 def test_bins_become_conditions_and_back(view: RunView):

@@ -174,10 +174,13 @@ class Card {
       handle.setAttribute("aria-valuemin", "0");
       handle.setAttribute("aria-valuemax", String(count));
       handle.setAttribute("aria-valuenow", String(at));
-      handle.setAttribute("aria-valuetext", this.column.labels[at]);
     }
-    this.heading.textContent = this.range
-      ? `${this.column.title}: ${this.column.labels[first]} – ${this.column.labels[last]}` : this.column.title;
+    const { title, labels, ends, low, high } = this.column;
+    this.low.setAttribute("aria-valuetext", first ? labels[first] : low);
+    this.high.setAttribute("aria-valuetext", last < count ? ends[last] : high);
+    // As in the chip: the outer bins have no limit.
+    const range = !first ? `≤ ${ends[last]}` : last === count ? `≥ ${labels[first]}` : `${labels[first]} – ${ends[last]}`;
+    this.heading.textContent = this.range && (first || last < count) ? `${title}: ${range}` : title;
   }
 
   drag(event) {

@@ -1,5 +1,7 @@
 // Chips of the active filters. Sends `removed` (names of filters) to Python. Texts are set as text content.
 
+const ONE_LINE_CHIPS = 2;
+
 function buildChip(text, className, title, action) {
   const chip = document.createElement("button");
   chip.type = "button";
@@ -15,7 +17,7 @@ function buildChip(text, className, title, action) {
 export default function ({ data, parentElement, setTriggerValue }) {
   const text = JSON.stringify(data.chips);
   const list = (parentElement.chipList ||= parentElement.appendChild(document.createElement("div")));
-  list.className = "chips";
+  list.className = data.chips.length > ONE_LINE_CHIPS ? "chips many" : "chips";
   if (list.dataset.text !== text) {
     list.dataset.text = text;
     const remove = (chips) => setTriggerValue("removed", chips.map((chip) => chip.name));
