@@ -281,6 +281,8 @@ class AnnotationLog:
         try:
             with explain_disk_full(self.path):
                 yield
+        except UnicodeDecodeError as error:  # the text of the schema is damaged
+            raise DamagedError(f"{self.path} cannot be read ({error}).", advice=_ADVICE) from None
         except sqlite3.DatabaseError as error:
             code = get_sqlite_code(error)
             if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

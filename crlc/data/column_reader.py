@@ -30,6 +30,7 @@ from crlc.data.columns import (
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import TextColumn, read_numbers, read_texts
+from crlc.data.manifest_rows import check_rows
 from crlc.data.metadata_tables import LIST_TABLE, PHOTO_TABLE, has_table
 from crlc.errors import NotFoundError
 from crlc.paths import decode_path, to_printable
@@ -64,7 +65,8 @@ def list_columns(dataset: ImageDataset) -> tuple[ColumnInfo, ...]:
             if is_there:
                 found.append(info)
         if has_table(sql, "list_columns"):
-            rows = sql.execute("SELECT name, kind FROM list_columns ORDER BY number")
+            query = "SELECT name, kind FROM list_columns ORDER BY number"
+            rows = check_rows(sql.execute(query), ("name", "kind"), manifest.path)
             found += [ColumnInfo(name, kind, "list", "", "Column of the imported list.") for name, kind in rows]
     return tuple(found)
 

@@ -12,8 +12,9 @@ from typing import Any, TextIO, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.data.manifest import DAMAGED_ADVICE, ImageRecord, Manifest
+from crlc.data.manifest import ImageRecord, Manifest
 from crlc.data.manifest_columns import read_content_versions
+from crlc.data.manifest_rows import DAMAGED_ADVICE
 from crlc.data.options import ImportOptions
 from crlc.data.pixel_store import PixelStore, list_stored_sizes
 from crlc.data.sources import Source

@@ -17,7 +17,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import ImageRecord, Manifest
 from crlc.data.sources.table import decode_windows_text
 from crlc.errors import NotFoundError
-from crlc.paths import decode_path, from_printable, to_printable, unescape_formula
+from crlc.paths import from_printable, to_printable, unescape_formula
 
 _MAX_COMPARED_PATHS = 20_000
 
@@ -149,6 +149,4 @@ def search_paths(dataset: ImageDataset, text: str) -> NDArray[np.int64]:
 def iterate_readable_paths(dataset: ImageDataset) -> Iterator[tuple[int, str]]:
     """Yield id and path of all readable images, by ascending id."""
     with Manifest(dataset.folder) as manifest:
-        rows = manifest.connection.execute("SELECT id, path FROM images WHERE status = 'ok' ORDER BY id")
-        for number, path in rows:
-            yield number, decode_path(path)
+        yield from manifest.read_paths()

@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from crlc.data.decode_worker import DecodeItem, DecodeResult, MetadataResult
+from crlc.data.manifest_rows import DAMAGED_ADVICE, check_rows
 from crlc.data.metadata_tables import create_metadata_tables, insert_photo_values
 from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError, get_sqlite_code, is_disk_full
 from crlc.files import NEWER_VERSION_ADVICE
@@ -31,7 +32,9 @@ MANIFEST_FILE = "manifest.sqlite"
 _FORMAT_VERSION = 1
 _BUSY_TIMEOUT_SECONDS = 10
 _GOLDEN_RATIO = 0.618033988749895
-DAMAGED_ADVICE = "Remove the dataset and import it again; the originals are untouched."
+_RECORD_COLUMNS = (
+    *("id", "path", "bytes", "width", "height", "hash", "status", "reason", "class", "split", "content_version"),
+)
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE images (
@@ -111,7 +114,7 @@ class Manifest:
             CrlcError: an SQLite error occurred inside the context.
         """
         self.close()
-        if isinstance(error, sqlite3.DatabaseError):
+        if isinstance(error, (sqlite3.DatabaseError, UnicodeDecodeError)):
             with self._explain_errors():
                 raise error
 
@@ -157,7 +160,7 @@ class Manifest:
     def get_last_id(self) -> int:
         """Return the highest id ever used, which is the number of rows of a pixel store."""
         row = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'images'").fetchone()
-        return int(row[0]) if row else 0
+        return int(next(check_rows([row], ("count",), self.path))[0]) if row else 0
 
     def count(self, status: str) -> int:
         """Return the number of rows with a status."""
@@ -166,7 +169,7 @@ class Manifest:
     def count_unreadable_reasons(self) -> dict[str, int]:
         """Return the number of unreadable images by reason, most frequent first."""
         query = "SELECT reason, COUNT(*) FROM images WHERE status = 'unreadable' GROUP BY 1 ORDER BY 2 DESC, 1"
-        return dict(self.connection.execute(query))
+        return dict(check_rows(self.connection.execute(query), ("reason", "count"), self.path))
 
     def count_exact_duplicates(self) -> int:
         """Return how many readable images are exact copies of an earlier one."""
@@ -178,7 +181,7 @@ class Manifest:
         query = (
             f"SELECT {column}, COUNT(*) FROM images WHERE status = 'ok' AND {column} IS NOT NULL GROUP BY 1 ORDER BY 1"
         )
-        return dict(self.connection.execute(query))
+        return dict(check_rows(self.connection.execute(query), (column, "count"), self.path))
 
     # ---- rows
 
@@ -192,15 +195,21 @@ class Manifest:
             parameters: values of the placeholders in `where`.
             order: column or columns to sort by.
         """
-        columns = "id, path, bytes, width, height, hash, status, reason, class, split, content_version"
-        query = f"SELECT {columns} FROM images WHERE path IS NOT NULL AND ({where}) ORDER BY {order}"
-        for row in self.connection.execute(query, parameters):
+        query = f"SELECT {', '.join(_RECORD_COLUMNS)} FROM images WHERE path IS NOT NULL AND ({where}) ORDER BY {order}"
+        for row in check_rows(self.connection.execute(query, parameters), _RECORD_COLUMNS, self.path):
             number, path, size, width, height, digest, *rest = row
             yield ImageRecord(number, decode_path(path), size, width, height, digest and digest.hex(), *rest)
 
     def read_metadata(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Yield id, class, split and content version of every readable image."""
-        yield from self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")
+        rows = self.connection.execute("SELECT id, class, split, content_version FROM images WHERE status = 'ok'")
+        yield from check_rows(rows, ("id", "class", "split", "content_version"), self.path)
+
+    def read_paths(self) -> Iterator[tuple[int, str]]:
+        """Yield id and path of every readable image, by ascending id."""
+        rows = self.connection.execute("SELECT id, path FROM images WHERE status = 'ok' ORDER BY id")
+        for number, path in check_rows(rows, ("id", "path"), self.path):
+            yield number, decode_path(path)
 
     def read_content_versions(self, ids: Sequence[int]) -> dict[int, int]:
         """Return the version in which the content of images was imported, by id, for readable images only."""
@@ -208,7 +217,8 @@ class Manifest:
             "SELECT images.id, content_version FROM json_each(?) given "
             "JOIN images ON images.id = given.value WHERE status = 'ok'"
         )
-        return dict(self.connection.execute(query, (json.dumps(list(ids)),)))
+        rows = self.connection.execute(query, (json.dumps(list(ids)),))
+        return dict(check_rows(rows, ("id", "content_version"), self.path))
 
     def find_id(self, path: str) -> int | None:
         """Return the id of the readable image at a path inside the source, or `None`."""
@@ -344,6 +354,8 @@ class Manifest:
         """
         try:
             yield
+        except UnicodeDecodeError as error:  # the text of the schema is damaged
+            raise DamagedError(f"{self.path} cannot be read ({error}).", advice=DAMAGED_ADVICE) from None
         except sqlite3.DatabaseError as error:
             code = get_sqlite_code(error)
             if code == sqlite3.SQLITE_FULL:

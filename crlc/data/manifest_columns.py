@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crlc.arrays import DoubleArray, ImageIds, IntArray
 from crlc.data.manifest import Manifest
+from crlc.data.manifest_rows import DAMAGED_ADVICE
+from crlc.errors import DamagedError
 
 _BLOCK_IDS = 1 << 16
 """Number of ids per query: SQLite limits a text to 10^9 bytes."""
@@ -44,18 +47,22 @@ def read_image_columns(manifest: Manifest) -> ImageColumns:
     texts = [part for name in ("path", "class") for part in (_join_text(name), _join_lengths(name))]
     expressions = [_join_numbers("id"), _join_numbers("content_version"), *texts]
     ids, versions, paths, path_lengths, classes, class_lengths = _read_columns(manifest, expressions)
-    return ImageColumns(
-        _parse_numbers(ids),
-        _parse_numbers(versions),
-        TextColumn(b"".join(filter(None, paths)), _parse_numbers(path_lengths)),
-        TextColumn(b"".join(filter(None, classes)), _parse_numbers(class_lengths)),
+    found = ImageColumns(
+        _parse_numbers(manifest, ids),
+        _parse_numbers(manifest, versions),
+        TextColumn(b"".join(filter(None, paths)), _parse_numbers(manifest, path_lengths)),
+        TextColumn(b"".join(filter(None, classes)), _parse_numbers(manifest, class_lengths)),
     )
+    _require_same_length(manifest, found.ids, found.content_versions, found.paths.lengths, found.classes.lengths)
+    return found
 
 
 def read_content_versions(manifest: Manifest) -> tuple[ImageIds, IntArray]:
     """Return the ids of the readable images, and the version in which the content of each was imported."""
     ids, versions = _read_columns(manifest, [_join_numbers("id"), _join_numbers("content_version")])
-    return _parse_numbers(ids), _parse_numbers(versions)
+    found = _parse_numbers(manifest, ids), _parse_numbers(manifest, versions)
+    _require_same_length(manifest, *found)
+    return found
 
 
 def read_numbers(
@@ -70,8 +77,9 @@ def read_numbers(
         ids: some images to read; `None` for all.
     """
     there, values = _read_columns(manifest, [_join_numbers("images.id"), _join_floats(expression)], table, ids)
-    found = [np.fromstring(part, np.float64, sep=" ") for part in values]
-    return _parse_numbers(there), np.concatenate(found) if found else np.empty(0, np.float64)
+    found = _parse_numbers(manifest, there), _parse(manifest, values, np.float64)
+    _require_same_length(manifest, *found)
+    return found
 
 
 def read_texts(
@@ -87,7 +95,7 @@ def read_texts(
     """
     expressions = [_join_numbers("images.id"), _join_text(expression), _join_lengths(expression)]
     there, texts, lengths = _read_columns(manifest, expressions, table, ids)
-    return _parse_numbers(there), TextColumn(b"".join(filter(None, texts)), _parse_numbers(lengths))
+    return _parse_numbers(manifest, there), TextColumn(b"".join(filter(None, texts)), _parse_numbers(manifest, lengths))
 
 
 def _read_columns(
@@ -131,6 +139,28 @@ def _join_lengths(column: str) -> str:
     return f"group_concat(coalesce(length(CAST({column} AS BLOB)), -1), ' ')"
 
 
-def _parse_numbers(parts: Sequence[str]) -> IntArray:
-    found = [np.fromstring(part, np.int64, sep=" ") for part in parts]
-    return np.concatenate(found) if found else np.empty(0, np.int64)
+def _parse_numbers(manifest: Manifest, parts: Sequence[str]) -> IntArray:
+    return _parse(manifest, parts, np.int64)
+
+
+def _parse(manifest: Manifest, parts: Sequence[str], dtype: type[np.number[Any]]) -> NDArray[Any]:
+    """Return the numbers in texts of `group_concat`.
+
+    Raises:
+        DamagedError: a value is no number; SQLite stores values of any type in any column.
+    """
+    try:
+        found = [np.fromstring(part, dtype, sep=" ") for part in parts]
+    except (ValueError, TypeError):  # NumPy before 2.3 stops at text that is no number: see _require_same_length
+        raise _make_damaged_error(manifest) from None
+    return np.concatenate(found) if found else np.empty(0, dtype)
+
+
+def _require_same_length(manifest: Manifest, ids: ImageIds, *columns: Sized) -> None:
+    """Raise if a column does not have one value per image: `group_concat` leaves out NULL."""
+    if any(len(column) != len(ids) for column in columns):
+        raise _make_damaged_error(manifest)
+
+
+def _make_damaged_error(manifest: Manifest) -> DamagedError:
+    return DamagedError(f"{manifest.path} is damaged: a value is not a number.", advice=DAMAGED_ADVICE)

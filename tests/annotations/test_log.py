@@ -21,6 +21,7 @@ from crlc.errors import BusyError, CrlcError, DamagedError, DiskFullError
 from crlc.files import writer_lock
 from tests.conftest import ROOT
 from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
+from tests.fixtures.mutations import replace_bytes
 
 LABEL_SCRIPT = """
 import sys
@@ -242,6 +243,11 @@ def test_log_refuses_a_damaged_page(dataset: ImageDataset):
     content[5 * 4096 : 6 * 4096] = bytes(4096)
     file.write_bytes(content)
     assert_refused(dataset, "annotations.sqlite")
+
+
+def test_log_refuses_a_schema_that_is_not_text(labelled: ImageDataset):
+    replace_bytes(labelled.folder / "annotations.sqlite", b"CREATE TABLE meta", b"CREATE T\x93BLE meta")
+    assert_refused(labelled, "annotations.sqlite cannot be read")
 
 
 def edit_database(dataset: ImageDataset, query: str, *values: object) -> None:

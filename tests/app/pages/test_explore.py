@@ -17,13 +17,14 @@ from app.view_models.image_filters import ImageFilters
 from app.view_models.view_cache import open_dataset_view, open_run_view
 from crlc.analysis.maps.settings import MapSettings
 from crlc.annotations.store import AnnotationStore
+from crlc.data.manifest import MANIFEST_FILE
 from crlc.runs.results import get_maps_folder
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.explore import ExplorationSettings, explore_dataset
 from crlc.training.presets import FROZEN_HEADS
 from crlc.workspace import Workspace
 from tests.fixtures.app_pages import alerts, link_labels, page
-from tests.fixtures.mutations import break_array_header
+from tests.fixtures.mutations import break_array_header, replace_bytes
 from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
 
 
@@ -89,6 +90,14 @@ def test_explore_and_clusters_show_errors_of_damaged_files(show, workspace: Work
     assert "quick · 3 clusters has no result" in shown
     assert "tiny-run has no result" not in shown
     cancel_preview(workspace)  # it would import the dataset again, and so repair it
+    for file_name in ("annotations.sqlite", MANIFEST_FILE):  # the annotations are read first
+        with AnnotationStore(dataset) as annotations:
+            annotations.label([1], "x")
+        damaged = dataset.folder / file_name
+        original = damaged.read_bytes()
+        replace_bytes(damaged, b"CREATE TABLE meta", b"CREATE T\x93BLE meta")
+        assert f"{file_name} cannot be read" in alerts(show(name))
+        damaged.write_bytes(original)
     (dataset.folder / "dataset.json").write_text("{")
     assert "dataset.json" in alerts(show(name))
 
