@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ from crlc.jobs.shared_queue import close_queues
 from crlc.workspace import Workspace
 from crlc.workspace.example import decline_example
 from tests.conftest import ROOT
+
+_log = logging.getLogger(__name__)
 
 ARTIFACTS = ROOT / "tests" / "artifacts"
 WAIT_MS = 60_000
@@ -112,8 +115,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser, app: RunningApp, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Open the app in the browser, and save a screenshot at the end of the test."""
+    """Open the app in the browser, log its errors for the report of a failure, and save a screenshot at the end."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.on("pageerror", lambda error: _log.error("Error in the page: %s", error))
+    page.on("crash", lambda: _log.error("The page has crashed."))
     page.set_default_timeout(WAIT_MS)
     page.goto(app.url)
     yield page
