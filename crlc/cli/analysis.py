@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
-from crlc.cli.columns import count_image_quality, format_image_quality
+from crlc.cli.columns import count_image_quality, format_image_quality, list_flagged_images
 from crlc.cli.options import add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.tables import (
@@ -112,9 +112,10 @@ def run_quality(options: argparse.Namespace, workspace: Workspace, output: Outpu
         "clusters": clusters,
         "classes": None if report is None else _build_classes(analysis, report),
         "image_quality": count_image_quality(analysis.dataset, analysis.ids),
+        "flagged_images": list_flagged_images(analysis.dataset, analysis.ids),
     }
     lines = [*_format_clusters(analysis, clusters), *_format_summary(analysis, quality)]
-    lines += format_image_quality(content["image_quality"])
+    lines += format_image_quality(content["image_quality"], content["flagged_images"])
     if report is not None:
         lines += _format_classes(analysis, report)
     if options.images is not None:

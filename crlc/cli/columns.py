@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from crlc.cli.tables import format_table
 from crlc.data.list_columns import DATE
 from crlc.formatting import format_count
@@ -11,10 +13,12 @@ from crlc.paths import to_printable
 
 if TYPE_CHECKING:
     from crlc.arrays import ImageIds
-    from crlc.data.columns import ColumnSummary
+    from crlc.data.columns import Column, ColumnSummary
     from crlc.data.dataset import ImageDataset
 
 _MAX_VALUE_CHARACTERS = 30
+_SHOWN_FLAGGED_IMAGES = 5
+"""Number of paths of blurred images that are printed, and of dark and uniform ones."""
 
 
 def summarize_columns(dataset: ImageDataset) -> list[ColumnSummary]:
@@ -56,24 +60,54 @@ def format_columns(summaries: list[ColumnSummary]) -> list[str]:
 
 def count_image_quality(dataset: ImageDataset, ids: ImageIds) -> dict[str, int] | None:
     """Return the number of blurred, dark, uniform and good images; `None` if the dataset has no such column."""
-    from crlc.data.column_reader import list_columns, read_column
-    from crlc.data.columns import QUALITY
-
-    if QUALITY not in [info.name for info in list_columns(dataset) if info.origin == "pixels"]:
+    column = _read_quality(dataset, ids)
+    if column is None:
         return None
-    column = read_column(dataset, QUALITY, ids)
     return {name: int((column.values == number).sum()) for number, name in enumerate(column.names)}
 
 
-def format_image_quality(counts: dict[str, int] | None) -> list[str]:
-    """Return a line about images that are blurred, dark or uniform."""
+def list_flagged_images(dataset: ImageDataset, ids: ImageIds) -> dict[str, list[str]]:
+    """Return the paths of the blurred, dark and uniform images by flag, in the order of the ids."""
+    from crlc.data.columns import GOOD
+    from crlc.data.image_lookup import read_paths
+
+    column = _read_quality(dataset, ids)
+    if column is None:
+        return {}
+    flagged = {name: ids[column.values == number] for number, name in enumerate(column.names) if name != GOOD}
+    paths = dict(read_paths(dataset, np.concatenate(list(flagged.values()))))
+    return {name: [to_printable(paths[number]) for number in found.tolist()] for name, found in flagged.items()}
+
+
+def _read_quality(dataset: ImageDataset, ids: ImageIds) -> Column | None:
+    from crlc.data.column_reader import list_columns, read_column
+    from crlc.data.columns import QUALITY
+
+    has_quality = QUALITY in [info.name for info in list_columns(dataset) if info.origin == "pixels"]
+    return read_column(dataset, QUALITY, ids) if has_quality else None
+
+
+def format_image_quality(counts: dict[str, int] | None, flagged: dict[str, list[str]]) -> list[str]:
+    """Return lines about images that are blurred, dark or uniform: their number, the first ones, and how to list all.
+
+    Args:
+        counts: from `count_image_quality`.
+        flagged: from `list_flagged_images`.
+    """
     if counts is None:
         return ["Blurred, dark and uniform images are not known: import the dataset again to find them."]
     from crlc.data.columns import GOOD
 
     bad = [f"{count:,} {name}" for name, count in counts.items() if name != GOOD and count]
     total = format_count(sum(counts.values()), "image")
-    return [f"Image quality: {', '.join(bad) or 'none blurred, dark or uniform'} of {total}."]
+    lines = [f"Image quality: {', '.join(bad) or 'none blurred, dark or uniform'} of {total}."]
+    for name, paths in flagged.items():
+        shown, more = paths[:_SHOWN_FLAGGED_IMAGES], len(paths) - _SHOWN_FLAGGED_IMAGES
+        lines += [f"  {name}: {path}" for path in shown]
+        lines += [f"  {name}: and {format_count(more, 'more image')}"] if more > 0 else []
+    if any(flagged.values()):
+        lines.append("  To list all of them, add --json, or --images FILE.csv for a table (column image_quality).")
+    return lines
 
 
 def _build_value(summary: ColumnSummary, value: float | None) -> float | str | None:

@@ -11,7 +11,9 @@ import pytest
 from PIL import Image, ImageEnhance
 
 from crlc.analysis.label_suggestions import REPRESENTATIVE
+from crlc.cli.columns import format_image_quality
 from crlc.data.dataset import ImageDataset
+from crlc.data.image_lookup import read_records
 from crlc.data.manifest import Manifest
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
@@ -89,17 +91,45 @@ def test_quality_prints_text_and_json(crlc):
     assert content["classes"]["classes"][1] == {"class": "dog", "images": 4, "accuracy": 0.75, "cluster": 1}
 
 
-@pytest.mark.usefixtures("run")
-def test_quality_counts_blurred_dark_and_uniform_images(crlc, dataset: ImageDataset, tmp_path: Path):
+def add_pixel_values(dataset: ImageDataset) -> None:
+    """Store pixel values of images 1 to 5: good, blurred, dark, uniform and blurred."""
     values = [(1, 50, 20, 1.2), (2, 50, 20, 0.1), (3, 5, 4, 1.0), (4, 90, 1, 0.0), (5, 90, 20, 0.12)]
     with Manifest(dataset.folder, create=True) as manifest, manifest.transaction():
         manifest.connection.executemany(
             "INSERT INTO photo_values (id, brightness, contrast, sharpness) VALUES (?, ?, ?, ?)", values
         )
-    file = tmp_path / "images.csv"
-    assert "2 blurred, 1 dark, 1 uniform of 5 images" in crlc("quality", "last", "--images", file).out
+
+
+@pytest.mark.usefixtures("run")
+def test_quality_lists_blurred_dark_and_uniform_images(crlc, dataset: ImageDataset):
+    add_pixel_values(dataset)
+    assert "2 blurred, 1 dark, 1 uniform of 5 images" in crlc("quality", "last").out
     content = crlc("quality", "last", "--json").json
     assert content["image_quality"] == {"blurred": 2, "dark": 1, "good": 1, "uniform": 1}
+    paths = {record.id: record.path for record in read_records(dataset, np.arange(1, 7)).values()}
+    assert content["flagged_images"] == {"blurred": [paths[2], paths[5]], "dark": [paths[3]], "uniform": [paths[4]]}
+    lines = crlc("quality", "last").out.splitlines()
+    assert [line for line in lines if line.startswith("  blurred: ")] == [f"  blurred: {paths[n]}" for n in (2, 5)]
+    assert f"  uniform: {paths[4]}" in lines
+    assert any("--json" in line and "--images" in line for line in lines)
+
+
+def test_image_quality_names_the_first_images_of_each_kind():
+    flagged = {"blurred": [f"{number}.png" for number in range(7)], "dark": [], "uniform": ["u.png"]}
+    lines = format_image_quality({"blurred": 7, "dark": 0, "good": 1, "uniform": 1}, flagged)
+    assert lines[1:-1] == [
+        *(f"  blurred: {number}.png" for number in range(5)), "  blurred: and 2 more images", "  uniform: u.png"
+    ]  # fmt: skip
+    assert format_image_quality({"blurred": 0, "dark": 0, "good": 3, "uniform": 0}, {"blurred": []}) == [
+        "Image quality: none blurred, dark or uniform of 3 images."
+    ]
+
+
+@pytest.mark.usefixtures("run")
+def test_quality_writes_the_flags_of_images(crlc, dataset: ImageDataset, tmp_path: Path):
+    add_pixel_values(dataset)
+    file = tmp_path / "images.csv"
+    assert crlc("quality", "last", "--images", file).code == 0
     with file.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     flags = [row["image_quality"] for row in rows]
