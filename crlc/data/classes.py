@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from crlc.data.date_folders import are_date_folders
 from crlc.data.manifest import Manifest
 from crlc.data.sources import Source
 from crlc.data.sources.table import ImageTable, list_spellings
@@ -129,7 +130,7 @@ def is_folder_per_class(images_in_folder: dict[str, int], classes: dict[str, str
     """Return whether the folders are probably classes, rather than an arbitrary way to organise photos.
 
     Folders are probably classes if there are at least two, no image is at the top level, no folder with images is
-    inside another one with images, and the folders have two or more images on average.
+    inside another one with images, the folders have two or more images on average, and their names are not dates.
 
     Args:
         images_in_folder: number of images by folder.
@@ -139,6 +140,8 @@ def is_folder_per_class(images_in_folder: dict[str, int], classes: dict[str, str
     if "" in folders or len(set(classes.values())) < 2:  # noqa: PLR2004
         return False
     if any(parent in folders for folder in folders for parent in _list_parents(folder)):
+        return False
+    if are_date_folders(name for name in classes.values() if name is not None):
         return False
     return sum(images_in_folder.values()) >= 2 * len(folders)
 
