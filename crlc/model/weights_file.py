@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crlc.errors import UsageError
+from crlc.errors import UsageError, explain_system_error
 from crlc.formatting import format_list
 from crlc.paths import to_printable
 
@@ -32,6 +33,7 @@ _IDENTITY_DIGITS = 12
 _MAX_STEM_CHARACTERS = 80
 _MAX_LISTED_NAMES = 4
 _MAX_REASON_CHARACTERS = 160
+_ARCHIVE_START = b"PK\x03\x04"
 
 
 class UnusableWeightsError(ValueError):
@@ -97,16 +99,24 @@ def read_checkpoint(file: Path) -> Any:
 
     Raises:
         UnusableWeightsError: the file cannot be read.
+        OutOfMemoryError, AccessError: there is not enough memory, or no permission.
     """
     try:
         if file.suffix == ".safetensors":
             import safetensors.torch
 
             return safetensors.torch.load_file(file)
+        with file.open("rb") as stream:
+            is_archive = stream.read(len(_ARCHIVE_START)) == _ARCHIVE_START
+        if is_archive:  # files of torch before 1.6 are none, and have no checksums
+            require_checksums(file)
         # Training scripts store their options as a Namespace; creating one executes no code of the file.
         with torch.serialization.safe_globals([argparse.Namespace]):
             return torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # damaged files make the readers raise errors of any type
+        explained = explain_system_error(error, file)
+        if explained is not None:
+            raise explained from None
         forbidden = re.search(r"GLOBAL (\S+)", str(error))
         if forbidden is not None:
             raise UnusableWeightsError(
@@ -117,6 +127,19 @@ def read_checkpoint(file: Path) -> Any:
         raise UnusableWeightsError(
             f"it is neither a torch file of tensors nor safetensors, or incomplete ({reason})."
         ) from error
+
+
+def require_checksums(file: Path) -> None:
+    """Compare the checksums in a torch file, which `torch.load` ignores: it would load wrong weights without an error.
+
+    Raises:
+        ValueError: a part has another checksum.
+        BadZipFile: the file is damaged otherwise, or of another kind.
+    """
+    with zipfile.ZipFile(file) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise ValueError(f"the checksum of {damaged} is wrong")
 
 
 def compute_sha256(file: Path) -> str:

@@ -13,29 +13,39 @@ from crlc.runs.folder import RunFolder
 _PRESET_NAMES = {"semi": "with labels"}
 """Presets whose name for people is not the one in the metadata."""
 
+_UNKNOWN = "run"
+"""Name of a run whose metadata has none of the parts."""
+
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
 
 
 def format_run_title(metadata: Mapping[str, Any]) -> str:
-    """Return the name of a run.
+    """Return the name of a run, without the parts that its metadata does not have.
 
     Args:
         metadata: content of run.json.
-
-    Raises:
-        KeyError, TypeError, ValueError: run.json is damaged.
     """
-    created = datetime.fromisoformat(metadata["created"]).astimezone()
-    preset = _PRESET_NAMES.get(metadata["preset"], metadata["preset"])
-    default = f"{created:%d %b %H:%M} · {preset} · {metadata['settings']['clusters']} clusters"
-    return metadata.get("title") or default
+    preset, clusters = metadata.get("preset", ""), metadata["settings"].get("clusters")
+    shown = (
+        _format_start(metadata.get("created", "")),
+        _PRESET_NAMES.get(preset, preset),
+        f"{clusters} clusters" if isinstance(clusters, int) else "",
+    )
+    return metadata.get("title") or " · ".join(filter(None, shown)) or _UNKNOWN
+
+
+def _format_start(created: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(created).astimezone():%d %b %H:%M}"
+    except (ValueError, OverflowError):  # no date, or one that this computer cannot convert to its time zone
+        return ""
 
 
 def read_run_title(run: RunFolder) -> str:
     """Return the name of a run for a message; its id if its metadata is damaged."""
     try:
         return format_run_title(run.read_metadata())
-    except (CrlcError, OSError, KeyError, TypeError, ValueError):
+    except (CrlcError, OSError):
         return run.id
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from torch import Tensor
 from crlc.errors import CrlcError, DamagedError, explain_system_error
 from crlc.files import write_file
 from crlc.json_schema import check_entries
+from crlc.model.weights_file import require_checksums
 
 _FORMAT = 1
 _ADVICE = "Delete it to start the run from the beginning."
@@ -89,7 +89,7 @@ def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
         DamagedError: the file is not a checkpoint, an entry is missing or wrong, or a newer version wrote it.
     """
     try:
-        _require_checksums(file)
+        require_checksums(file)
         content: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:
         explained = explain_system_error(error, file)
@@ -105,18 +105,6 @@ def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
     except ValueError as error:
         raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
     return content
-
-
-def _require_checksums(file: Path) -> None:
-    """Compare the checksums in the file, which `torch.load` ignores: it would load wrong weights without an error.
-
-    Raises:
-        ValueError: a part has another checksum.
-    """
-    with zipfile.ZipFile(file) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise ValueError(f"the checksum of {damaged} is wrong")
 
 
 @contextmanager

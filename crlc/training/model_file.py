@@ -11,16 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 
 from crlc import __version__
-from crlc.errors import CrlcError, DamagedError, NotFoundError
+from crlc.errors import (
+    CrlcError,
+    DamagedError,
+    NotFoundError,
+    UsageError,
+    explain_system_error,
+    is_out_of_memory,
+)
 from crlc.files import write_file, write_new_file
+from crlc.json_schema import check_entries
 from crlc.model import CrlcNetwork
 from crlc.model.architectures import build_untrained_backbone
 from crlc.model.backbones import Backbone
+from crlc.model.weights_file import require_checksums
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
 from crlc.training.checkpoint import ModelEntries, explain_damaged_checkpoint, load_checkpoint, write_tensors
@@ -30,6 +39,21 @@ from crlc.training.settings import TrainSettings
 _KIND, _VERSION = "crlc-model", 1
 _PROBABILITY_TOLERANCE = 1e-4
 _ADVICE = "Export the model of a run, and use that file."
+
+
+class _RequiredModelFileEntries(TypedDict):
+    run: str
+    settings: dict[str, Any]
+    subhead: int
+    names: dict[int, str]
+    merged: dict[int, int]
+    mean: list[float]
+    std: list[float]
+    network: dict[str, torch.Tensor]
+
+
+class _ModelFileEntries(_RequiredModelFileEntries, total=False):
+    estimator: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -124,25 +148,32 @@ def load_model(file: Path, device: torch.device) -> TrainedModel:
     try:
         if "format" in content:
             return _load_early_estimator(content, device)
+        check_entries(content, _ModelFileEntries)
         settings = TrainSettings.from_json(content["settings"])
-        clusters = ClusterNames(dict(content["names"]), dict(content["merged"]))
+        clusters = _read_cluster_names(content, settings)
         network = _build_network(content, settings).to(device).eval()
         return TrainedModel(
             str(content["run"]), network, settings, int(content["subhead"]), clusters, content.get("estimator", {})
         )
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        explained = None if isinstance(error, UsageError) else explain_system_error(error, file)
+        if explained is not None:
+            raise explained from None
         reason = str(error).splitlines()[0][:160]
         raise DamagedError(f"{shown} is damaged: its parts do not fit ({reason}).", advice=_ADVICE) from None
 
 
 def _read_content(file: Path, shown: str) -> dict[str, Any]:
     try:
+        require_checksums(file)
         content = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise NotFoundError(
             f"{shown} cannot be opened: {error.strerror}.", advice="Check the path and your permissions."
         ) from None
-    except Exception:  # torch.load raises errors of many types for files of another kind
+    except Exception as error:  # torch.load raises errors of many types for files of another kind
+        if is_out_of_memory(error):
+            raise
         raise DamagedError(f"{shown} is not a model of CRLC Studio, or is damaged.", advice=_ADVICE) from None
     if isinstance(content, dict) and "format" in content and "parameters" in content:
         return content
@@ -154,6 +185,21 @@ def _read_content(file: Path, shown: str) -> dict[str, Any]:
             advice="Update CRLC Studio, or use the version that wrote the file.",
         )
     return content
+
+
+def _read_cluster_names(content: dict[str, Any], settings: TrainSettings) -> ClusterNames:
+    """Return the names and merges of a model file.
+
+    Raises:
+        ValueError: a cluster or the selected subhead does not exist.
+    """
+    names, merged = content["names"], content["merged"]
+    if not 0 <= content["subhead"] < settings.model.subheads:
+        raise ValueError(f"there is no subhead {content['subhead']}")
+    for number in (*names, *merged, *merged.values()):
+        if not isinstance(number, int) or not 0 <= number < settings.model.clusters:
+            raise ValueError(f"there is no cluster {number!r}")
+    return ClusterNames(dict(names), dict(merged))
 
 
 def _load_early_estimator(content: dict[str, Any], device: torch.device) -> TrainedModel:

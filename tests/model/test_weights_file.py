@@ -15,7 +15,7 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from crlc.errors import UsageError
+from crlc.errors import OutOfMemoryError, UsageError
 from crlc.model.backbones import build_resnet
 from crlc.model.heads import RepresentationHead
 from crlc.model.weights_file import load_weights_file
@@ -221,6 +221,29 @@ def test_weights_file_that_is_truncated_is_refused(suffix: str, trained: nn.Modu
         with pytest.raises(UsageError, match="incomplete") as caught:
             load_weights_file(half, nn.Identity())
         assert "\n" not in str(caught.value)
+
+
+def test_weights_file_with_one_changed_bit_is_refused(trained: nn.Module, tmp_path: Path):
+    file = tmp_path / "weights.pth"
+    torch.save({"conv1.weight": trained.conv1.weight.detach()}, file)
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="checksum"):
+        load_weights_file(file, nn.Identity())
+
+
+def test_too_little_memory_for_a_weights_file_is_named(
+    trained: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    torch.save({"conv1.weight": trained.conv1.weight.detach()}, tmp_path / "weights.pth")
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(OutOfMemoryError):
+        load_weights_file(tmp_path / "weights.pth", nn.Identity())
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,13 @@ def test_run_title_is_that_of_the_user_or_start_preset_and_clusters():
     assert format_run_title({**metadata, "preset": "semi"}) == "04 Mar 15:06 · with labels · 7 clusters"
 
 
+def test_run_title_leaves_out_what_the_metadata_does_not_have():
+    assert format_run_title({"preset": "quick", "settings": {}}) == "quick"
+    assert format_run_title({"created": "yesterday", "settings": {"clusters": 7}}) == "7 clusters"
+    assert format_run_title({"created": "0001-01-01T00:00:00", "settings": {"clusters": None}}) == "run"
+    assert format_run_title({"settings": {}, "title": "Cats"}) == "Cats"
+
+
 def test_messages_have_the_title_of_a_run_or_the_id_of_a_damaged_one(tmp_path: Path):
     run = RunFolder(tmp_path / "set-20260304")
     assert read_run_title(run) == "set-20260304"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,14 @@ class Bomb:
         (lambda content: {k: v for k, v in content.items() if k != "mean"}, "parts do not fit"),
         (lambda content: {**content, "settings": {**content["settings"], "clusters": 7}}, "parts do not fit"),
         (lambda content: {**content, "network": {"a": torch.zeros(1)}}, "parts do not fit"),
+        (lambda content: {**content, "network": [1]}, "has network="),
+        (lambda content: {**content, "subhead": 9}, "no subhead 9"),
+        (lambda content: {**content, "subhead": None}, "has subhead=None"),
+        (lambda content: {**content, "names": {"0": "cat"}}, "no cluster '0'"),
+        (lambda content: {**content, "merged": {0: 7}}, "no cluster 7"),
+        (lambda content: {**content, "mean": []}, "parts do not fit"),
+        (lambda content: {**content, "mean": "x"}, "has mean="),
+        (lambda content: {**content, "settings": {**content["settings"], "backbone": []}}, "parts do not fit"),
     ],
 )
 def test_load_refuses_other_files_and_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change, words: str):
@@ -139,6 +148,30 @@ def test_load_refuses_truncated_and_missing_files(tmp_path: Path):
         load_model(tmp_path / "half.crlc", CPU)
     with pytest.raises(NotFoundError, match="none.crlc"):
         load_model(tmp_path / "none.crlc", CPU)
+
+
+def test_load_refuses_a_file_with_one_changed_bit(tmp_path: Path):
+    file = tmp_path / "m.crlc"
+    save_model(build_model(SMALL), file)
+    original = file.read_bytes()
+    with zipfile.ZipFile(file) as archive:
+        largest = max(archive.infolist(), key=lambda member: member.file_size)
+    changed = bytearray(original)
+    changed[largest.header_offset + largest.file_size // 2] ^= 0x40
+    file.write_bytes(changed)
+    with pytest.raises(DamagedError, match=r"m\.crlc .*damaged"):
+        load_model(file, CPU)
+
+
+def test_too_little_memory_does_not_make_a_model_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    save_model(build_model(SMALL), tmp_path / "m.crlc")
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(torch, "load", fail)
+    with pytest.raises(MemoryError):  # the CLI and the pages explain it
+        load_model(tmp_path / "m.crlc", CPU)
 
 
 def test_assign_source_adds_probabilities_of_merged_clusters(tmp_path: Path):
