@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
+from crlc.analysis import class_scores
 from crlc.analysis.class_scores import ClassIndex, find_cluster_words, rank_classes, sum_by_cluster, sum_classes
 from crlc.data.feature_shards import RANKED_CLASSES
 from tests.fixtures.class_scores import make_class_scores
@@ -32,6 +34,23 @@ def test_rank_classes_with_huge_logits_is_finite():
     weight[7] = 1e4
     best = rank_classes(np.array([[100.0]], np.float16), weight, np.zeros(1000, np.float32))[0, 0]
     assert (best["number"], best["probability"]) == (7, 1)
+
+
+def test_rank_classes_uses_one_thread(monkeypatch: pytest.MonkeyPatch):
+    """Threads of BLAS that wait in busy loops doubled the computing time of a few hundred images."""
+    threads: list[int] = []
+    select = class_scores._select_classes
+
+    def record(logits: np.ndarray) -> np.ndarray:
+        threads.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return select(logits)
+
+    monkeypatch.setattr(class_scores, "_select_classes", record)
+    with threadpool_limits(2, "blas"):
+        rank_classes(np.ones((3, 4), np.float16), np.ones((1000, 4), np.float32), np.zeros(1000, np.float32))
+        after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    assert set(threads) == {1}
+    assert set(after) == {2}
 
 
 def test_class_index_sums_the_probabilities_of_the_given_classes_only():
