@@ -13,9 +13,11 @@ from pathlib import Path
 _MIN_FREE_BYTES = 1 << 16
 _DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 _ACCESS_CODES = (errno.EACCES, errno.EPERM, errno.EROFS)
-# What the loaders of shared libraries (Linux, macOS, Windows), the allocator of torch and the libraries of CUDA say.
+# What the loaders of shared libraries (Linux, macOS, Windows), Python's threads, the allocator of torch and the
+# libraries of CUDA say.
 _OUT_OF_MEMORY_PATTERN = re.compile(
-    "failed to map segment|cannot allocate memory|can't allocate memory|out of memory|paging file is too small|"
+    "failed to map segment|cannot allocate memory|can't allocate memory|out of memory|can't start new thread|"
+    "paging file is too small|"
     "CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED",
     re.IGNORECASE,
 )

@@ -54,6 +54,7 @@ def test_explain_disk_full_converts_only_errors_about_space(tmp_path: Path):
         (OSError("Error was: libllvmlite.so: cannot allocate memory"), OutOfMemoryError, "for this operation"),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), OutOfMemoryError, "Close other programs"),
         (MemoryError(), OutOfMemoryError, "not enough memory"),
+        (RuntimeError("can't start new thread"), OutOfMemoryError, "not enough memory"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), OutOfMemoryError, "not enough memory"),
         (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, "is full"),
         (PermissionError(errno.EACCES, "Permission denied", "run.json"), AccessError, "run.json"),

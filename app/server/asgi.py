@@ -128,7 +128,7 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    from app.server.auth import TOKEN_PARAMETER, AccessMiddleware
+    from app.server.auth import TOKEN_PARAMETER, AccessMiddleware, NoFrameMiddleware
     from app.server.routes.all_routes import ROUTES
 
     address, port = bound.getsockname()
@@ -181,7 +181,11 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
         ],
     )
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, ws="websockets-sansio", timeout_graceful_shutdown=2
+        NoFrameMiddleware(app),
+        log_level="warning",
+        access_log=False,
+        ws="websockets-sansio",
+        timeout_graceful_shutdown=2,
     )
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after a complete shutdown
         uvicorn.Server(config).run(sockets=[bound])

@@ -21,6 +21,27 @@ _MALFORMED_ORIGIN = "The Origin header is not a URL."
 _NO_FRAME_HEADERS = {"X-Frame-Options": "DENY", "Content-Security-Policy": "frame-ancestors 'none'"}
 
 
+class NoFrameMiddleware:
+    """ASGI middleware that forbids other sites to show a response in a frame; it must be the outermost one.
+
+    Starlette itself answers requests with a foreign Host header and after an error, without its other middleware.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an app."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass every request on, and add the headers to its response."""
+
+        async def send_without_frames(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(_NO_FRAME_HEADERS)
+            await send(message)
+
+        await self._app(scope, receive, send_without_frames)
+
+
 class AccessMiddleware:
     """ASGI middleware that checks origin and token of pages, routes and websockets.
 
@@ -39,19 +60,13 @@ class AccessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass an allowed request on, and reject others with 403, or 400 if a header is malformed."""
         response = self._reject(scope) if scope["type"] in ("http", "websocket") else None
-
-        async def send_without_frames(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_NO_FRAME_HEADERS)
-            await send(message)
-
         if response is None:
-            await self._app(scope, receive, send_without_frames)
+            await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
             await receive()  # the connect event; closing before accepting is a 403 in the browser
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await response(scope, receive, send_without_frames)
+            await response(scope, receive, send)
 
     def _reject(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)

@@ -18,7 +18,7 @@ from crlc.data.importer import ImportReport
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.data.sources.table import MAX_FURTHER_COLUMNS
-from crlc.errors import CrlcError, UsageError
+from crlc.errors import AccessError, CrlcError, UsageError
 from crlc.formatting import format_bytes, format_count, format_duration
 from crlc.paths import to_printable
 from crlc.workspace import Workspace, get_default_workspace
@@ -161,7 +161,7 @@ def run_datasets(_: argparse.Namespace, workspace: Workspace, output: Output) ->
             summary = dataset.summarize()
         except CrlcError as error:
             content.append({"name": name, "error": str(error)})
-            rows.append([name, "-", "-", "-", "damaged", "-"])
+            rows.append([name, "-", "-", "-", "unreadable" if isinstance(error, AccessError) else "damaged", "-"])
             continue
         content.append({"name": name, **_build_content(dataset, summary)})
         sizes = ", ".join(map(str, summary.sizes)) or "-"
@@ -195,6 +195,8 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Print the images, classes, problems and columns of a dataset."""
+    from crlc.export.destinations import explain_write_errors
+
     dataset = workspace.open_dataset(options.name)
     summary = dataset.summarize()
     columns = summarize_columns(dataset)
@@ -209,11 +211,8 @@ def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Outpu
         (options.duplicates, dataset.write_duplicates_csv, ("image with exact copies", "images with exact copies")),
     ):
         if file is not None:
-            try:
-                with file.open("w", newline="", encoding="utf-8") as stream:
-                    count = write(stream)
-            except OSError as error:
-                raise CrlcError(f"{file} cannot be written: {error.strerror}.", advice="Choose another path.") from None
+            with explain_write_errors(file), file.open("w", newline="", encoding="utf-8") as stream:
+                count = write(stream)
             lines.append(f"Wrote {format_count(count, *nouns)} to {file}.")
     output.print_result(content, lines)
     return 0

@@ -36,7 +36,7 @@ def run_runs(options: argparse.Namespace, workspace: Workspace, output: Output) 
     """List all runs, or those of a group."""
     if options.group is not None:
         return _run_group(options.group, workspace, output)
-    from crlc.services.run_summary import DAMAGED, summarize_run_or_damage
+    from crlc.services.run_summary import DAMAGED, UNREADABLE, summarize_run_or_damage
     from crlc.workspace.runs import RunStore
 
     runs = RunStore(workspace)
@@ -55,7 +55,7 @@ def run_runs(options: argparse.Namespace, workspace: Workspace, output: Output) 
         lines = format_table(("run", "state", "epoch", "accuracy", "information"), rows)
     else:
         lines = ["No runs yet. To train one, run: crlc train digits"]
-    lines += [f"{summary.run}: {summary.message}" for summary in summaries if summary.state == DAMAGED]
+    lines += [f"{summary.run}: {summary.message}" for summary in summaries if summary.state in (DAMAGED, UNREADABLE)]
     output.print_result({"runs": [summary.to_json() for summary in summaries]}, lines)
     return 0
 

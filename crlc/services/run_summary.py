@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from crlc.errors import CrlcError
+from crlc.errors import AccessError, CrlcError
 from crlc.runs.folder import RunFolder
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY, ORACLE_ACC, ORACLE_ACC_ANY_EPOCH
 
@@ -20,8 +20,8 @@ METRICS = (
     "clusters_found",
     "largest_share",
 )
-DAMAGED = "damaged"
-"""State of a summary whose run has unreadable files."""
+DAMAGED, UNREADABLE = "damaged", "unreadable"
+"""States of a summary whose run has damaged files, or files that the user has no permission to read."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,15 @@ def summarize_run(run: RunFolder) -> RunSummary:
 
 
 def summarize_run_or_damage(run: RunFolder) -> RunSummary:
-    """Read the summary of a run. A run with unreadable files has the state `DAMAGED` and the error as its message."""
+    """Read the summary of a run. A run with unreadable files has the error as its message.
+
+    Its state is `UNREADABLE` if the user has no permission to read it, else `DAMAGED`.
+    """
     try:
         return summarize_run(run)
+    except AccessError as error:
+        return RunSummary(run.id, UNREADABLE, str(error))
     except CrlcError as error:
         return RunSummary(run.id, DAMAGED, str(error))
+    except PermissionError as error:
+        return RunSummary(run.id, UNREADABLE, str(AccessError.for_path(error.filename or run.path, "read")))

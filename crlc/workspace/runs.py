@@ -54,13 +54,11 @@ class RunStore:
         self._folder = workspace.root / "runs"
 
     def list_ids(self) -> list[str]:
-        """Return the ids of all runs, oldest first."""
+        """Return the ids of all runs, oldest first; also of those that the user has no permission to read."""
         if not self._folder.is_dir():
             return []
-        found = [path for path in self._folder.iterdir() if (path / "run.json").exists()]
-        return [
-            path.name for path in sorted(found, key=lambda path: ((path / "run.json").stat().st_mtime_ns, path.name))
-        ]
+        found = [(stamp, path.name) for path in self._folder.iterdir() if (stamp := _read_stamp(path)) is not None]
+        return [name for _, name in sorted(found)]
 
     def open(self, run_id: str) -> RunFolder:
         """Open a run.
@@ -183,3 +181,13 @@ class RunStore:
                 number += 1
             else:
                 return folder
+
+
+def _read_stamp(folder: Path) -> int | None:
+    """Return the time at which the run in a folder was created; `None` if the folder has no run."""
+    try:
+        return (folder / "run.json").stat().st_mtime_ns
+    except PermissionError:
+        return folder.stat().st_mtime_ns
+    except (FileNotFoundError, NotADirectoryError):
+        return None

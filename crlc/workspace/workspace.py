@@ -80,7 +80,7 @@ class Workspace:
         """Return the names of all datasets, including incomplete imports and damaged datasets."""
         with suppress(FileNotFoundError):
             folders = (folder for folder in self._datasets.iterdir() if not folder.name.startswith("."))
-            return sorted(folder.name for folder in folders if (folder / INFO_FILE).exists())
+            return sorted(folder.name for folder in folders if _is_dataset(folder))
         return []
 
     def open_dataset(self, name: str) -> ImageDataset:
@@ -263,6 +263,14 @@ def _derive_name(source: Source) -> str:
     stem = Path(source.location).name if source.kind in ("folder", "builtin") else Path(source.location).stem
     plain = unicodedata.normalize("NFC", stem.encode("utf-8", "replace").decode()).lower()
     return re.sub(r"[^\w.-]+", "-", plain).strip("-._")[:_MAX_NAME_LENGTH].rstrip(".") or "images"
+
+
+def _is_dataset(folder: Path) -> bool:
+    """Return whether a folder has a dataset, or may have one that the user has no permission to read."""
+    try:
+        return (folder / INFO_FILE).exists()
+    except PermissionError:
+        return True
 
 
 def _has_images(folder: Path) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from crlc.errors import UsageError
@@ -16,6 +18,7 @@ from crlc.workspace import Workspace
 from tests.conftest import ROOT
 from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 from tests.fixtures.handmade_run import write_handmade_result
+from tests.fixtures.tiny_run import import_tiny_dataset, write_exploration, write_tiny_run
 
 _MEMORY_LIMIT_BYTES = 400_000_000  # enough for NumPy, not for torch
 _LIMITED_CRLC = (
@@ -40,14 +43,80 @@ def test_workspace_below_a_file_is_refused(tmp_path: Path):
         Workspace(tmp_path / "file" / "deep" / "workspace")
 
 
+def get_user_prefix() -> tuple[str, ...]:
+    """Return the command that starts another one without the permissions of root, if root runs the tests."""
+    if os.geteuid() != 0:
+        return ()
+    if shutil.which("setpriv") is None:
+        pytest.skip("running as root, and setpriv, which drops root's permissions, is not installed")
+    return ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+
+
+def run_while_locked(start_crlc, path: Path, *commands: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return output and errors of commands that run while nobody has permissions for a file or folder."""
+    prefix, mode = get_user_prefix(), path.stat().st_mode
+    path.chmod(0)
+    try:
+        processes = [start_crlc(*arguments, before=prefix) for arguments in commands]
+        return [process.communicate(timeout=120) for process in processes]
+    finally:
+        path.chmod(mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no POSIX permissions")
+def test_cli_lists_the_other_runs_beside_one_that_may_not_be_read(start_crlc, workspace: Workspace):
+    dataset = write_handmade_dataset(workspace.root, build_numbered_paths(6))
+    for name in ("run-1", "run-2"):
+        write_handmade_result(workspace, dataset, name=name).write_status(RunState.FINISHED)
+    locked = workspace.root / "runs" / "run-1"
+    runs, shown, refused = run_while_locked(start_crlc, locked, ("runs",), ("quality", "run-2"), ("show", "run-1"))
+    assert "unreadable" in runs[0]
+    assert "finished" in runs[0]
+    assert re.search(r"runs/run-1/\S+ cannot be read: permission denied", runs[0])
+    assert "error" not in shown[1]
+    assert "permission denied" in refused[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no POSIX permissions")
+def test_cli_lists_the_other_datasets_beside_one_that_may_not_be_read(start_crlc, workspace: Workspace, tmp_path: Path):
+    for name in ("first", "second"):
+        import_tiny_dataset(workspace, tmp_path / name)
+    ((listed, error),) = run_while_locked(start_crlc, workspace.root / "datasets" / "first", ("datasets",))
+    assert error == ""
+    assert "unreadable" in listed
+    assert "12" in next(line for line in listed.splitlines() if line.startswith("second"))
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no full device")
+def test_cli_says_that_the_disk_is_full_for_a_list_of_problems(crlc, workspace: Workspace):
+    write_handmade_dataset(workspace.root, build_numbered_paths(6))
+    outcome = crlc("dataset", "set", "--problems", "/dev/full")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: /dev/full cannot be written: the disk is full.")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no POSIX permissions")
+def test_cli_names_permissions_of_single_files(start_crlc, workspace: Workspace, tmp_path: Path):
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_exploration(dataset)
+    folder = dataset.folder / "exploration"
+    ((_, error),) = run_while_locked(
+        start_crlc, folder, ("export", "set", "--provisional", "--out", str(tmp_path / "out.csv"))
+    )
+    assert f"{folder}" in error
+    assert "permission denied" in error
+    run = write_tiny_run(workspace, dataset)
+    run.write_ids(np.arange(1, 13))
+    run.write_status(RunState.STOPPED)
+    ((_, error),) = run_while_locked(start_crlc, run.path / "ids.npy", ("resume", run.id))
+    assert f"{run.path / 'ids.npy'} cannot be read: permission denied" in error
+    assert "Delete" not in error
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no POSIX permissions")
 @pytest.mark.parametrize("locked", ["", "datasets", "runs", "datasets/set/dataset.json", "runs/run-1/run.json"])
 def test_cli_names_permissions_in_the_workspace_of_another_user(start_crlc, workspace: Workspace, locked: str):
-    prefix: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        if shutil.which("setpriv") is None:
-            pytest.skip("running as root, and setpriv, which drops root's permissions, is not installed")
-        prefix = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+    prefix = get_user_prefix()
     dataset = write_handmade_dataset(workspace.root, build_numbered_paths(6))
     write_handmade_result(workspace, dataset).write_status(RunState.FINISHED)
     path = workspace.root / locked

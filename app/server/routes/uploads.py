@@ -5,6 +5,7 @@ The browser sends relative paths. `crlc.services.store_uploads` keeps every file
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from typing import IO
 
@@ -13,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from app.server.routes.images import HEADERS
+from app.server.routes.images import HEADERS, parse_number
 from crlc.errors import CrlcError, DiskFullError, NotFoundError
 from crlc.services.store_uploads import begin_upload, cancel_upload, open_uploaded_file
 from crlc.workspace import Workspace
@@ -24,11 +25,12 @@ _NO_CONTENT, _BAD_REQUEST, _NOT_FOUND, _INSUFFICIENT_STORAGE = 204, 400, 404, 50
 
 async def serve_begin(request: Request) -> Response:
     """Create an upload of the given number of bytes, and send its id."""
-    size = request.query_params.get("bytes", "")
-    if not (size.isascii() and size.isdecimal()):
+    given = request.query_params.get("bytes", "")
+    if not (given.isascii() and given.isdecimal()):
         return PlainTextResponse("bytes must be a whole number", _BAD_REQUEST)
+    size = parse_number(given)
     try:
-        upload_id = await run_in_threadpool(begin_upload, Workspace(), int(size))
+        upload_id = await run_in_threadpool(begin_upload, Workspace(), sys.maxsize if size is None else size)
     except (CrlcError, OSError) as error:
         return _explain(error)
     return JSONResponse({"id": upload_id}, headers={**HEADERS, "Cache-Control": "no-store"})

@@ -20,13 +20,14 @@ from numpy.typing import NDArray
 from crlc.array_files import ArrayHeader, list_texts, load_array_from_stream, read_array_header
 from crlc.data.sources.base import RawImage, SourceEntry, UnreadableError
 from crlc.data.sources.folder import describe_os_error, make_stamp
-from crlc.errors import SourceError
+from crlc.errors import DiskFullError, OutOfMemoryError, SourceError, explain_system_error
 from crlc.formatting import format_bytes
 
 _IMAGE_KEYS = ("images", "x", "X", "data", "arr_0")
 _CLASS_KEYS = ("labels", "classes", "y", "Y", "targets", "arr_1")
 _CHANNELS = (1, 3, 4)
 _ZIP_LOCAL_HEADER = 30
+_UNPACK_ADVICE = "Free some space, or set TMPDIR to another disk."
 _COPY_BYTES = 1 << 22
 
 
@@ -140,6 +141,14 @@ def open_npz(location: str) -> ArraySource:
             class_names = _read_classes(archive, arrays, shape[0], location)
             file, offset, keep = _locate_uncompressed(archive, arrays[key], header_bytes, location)
     except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+        explained = explain_system_error(error, Path(tempfile.gettempdir()))
+        if isinstance(explained, DiskFullError):  # while it was unpacked
+            raise SourceError(
+                f"{location} cannot be unpacked: the disk that holds {tempfile.gettempdir()} is full.",
+                advice=_UNPACK_ADVICE,
+            ) from None
+        if isinstance(explained, OutOfMemoryError):
+            raise explained from None
         raise SourceError(
             f"{location} cannot be read as a NumPy archive: {error}.", advice="Check that the file is complete."
         ) from None
@@ -242,7 +251,7 @@ def _locate_uncompressed(
     if member.file_size > free:
         raise SourceError(
             f"{location} unpacks to {format_bytes(member.file_size)}, but {folder.name} has {format_bytes(free)} free.",
-            advice="Free some space, or set TMPDIR to another disk.",
+            advice=_UNPACK_ADVICE,
         )
     unpacked = Path(folder.name, "images.npy")
     with archive.open(member) as packed, unpacked.open("wb") as stream:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import PlainTextResponse
 
-from app.server.auth import AccessMiddleware
+from app.server.auth import AccessMiddleware, NoFrameMiddleware
 
 TOKEN = "aB3-_xyz0123456789ABCDEFGHIJKLMN"
 
@@ -27,7 +27,7 @@ def send(token: str | None = None, **headers: str) -> tuple[int, dict[str, str]]
 
     # Nothing waits for input or output, so no event loop is needed; that of the browser may run in this thread.
     with suppress(StopIteration):
-        AccessMiddleware(PlainTextResponse("ok"), token)(scope, receive, record).send(None)
+        NoFrameMiddleware(AccessMiddleware(PlainTextResponse("ok"), token))(scope, receive, record).send(None)
     return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
 
 

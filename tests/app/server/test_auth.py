@@ -79,7 +79,8 @@ def test_websocket_needs_the_token(open_app):
 def test_host_header_must_be_a_name_of_this_computer(open_app):
     app, token = open_app
     cookie = f"crlc-token={token}"
-    assert send_request(app, "/", Host="evil.example", Cookie=cookie).status == 400
+    refused = send_request(app, "/", Host="evil.example", Cookie=cookie)
+    assert (refused.status, refused.headers["x-frame-options"]) == (400, "DENY")
     assert send_request(app, "/", Host=os.uname().nodename.lower(), Cookie=cookie).status == 200
 
 

@@ -33,6 +33,9 @@ def test_upload_routes_refuse_what_they_cannot_store(client: TestClient, workspa
     assert client.post("/uploads?bytes=-1").status_code == 400
     full = client.post(f"/uploads?bytes={10**18}")
     assert (full.status_code, "GB left" in full.text) == (507, True)
+    assert client.post(f"/uploads?bytes={'9' * 5000}").status_code == 507  # too many digits for int()
+    assert client.post("/uploads?bytes=%D9%A3").status_code == 400  # a digit of another script
+    assert client.post("/uploads?bytes=1e3").status_code == 400
     upload = client.post("/uploads?bytes=1").json()["id"]
     assert client.put(f"/uploads/{upload}", content=b"x").status_code == 400  # without a path
     assert client.put(f"/uploads/{'0' * 32}?path=a.jpg", content=b"x").status_code == 404

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
+import shutil
 import struct
 import time
 import zipfile
@@ -281,6 +283,17 @@ def test_npz_source_refuses_a_header_that_promises_more_than_the_file_has(
 def test_npz_source_refuses_classes_that_do_not_fit_in_memory(tmp_path: Path):
     write_npz_with_headers(tmp_path / "set.npz", zipfile.ZIP_STORED, images=(100, 1, 1), labels=(10**15,))
     with pytest.raises(SourceError, match=r"labels\.npy has the shape"):
+        open_source(str(tmp_path / "set.npz"), tmp_path)
+
+
+def test_npz_source_says_that_the_disk_is_full_while_it_unpacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    np.savez_compressed(tmp_path / "set.npz", images=np.zeros((9, 9, 9), np.uint8))
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfileobj", fail)
+    with pytest.raises(SourceError, match=r"set\.npz cannot be unpacked: .* is full\. Free some space"):
         open_source(str(tmp_path / "set.npz"), tmp_path)
 
 
