@@ -37,8 +37,8 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "Galleries": (
         ("← → ↑ ↓", "move between images"),
         ("Enter", "open the image"),
-        ("Ctrl + click", "select an image"),
-        ("Shift + click", "select all images up to this one"),
+        ("Space, Ctrl + click", "select an image"),
+        ("Shift + Space or click", "select all images up to this one"),
     ),
     "Open image": (
         ("← →", "previous image, next image of the gallery"),
@@ -60,6 +60,10 @@ KEYS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+_KEY_STYLE = "white-space:nowrap;padding:1px 14px 1px 0;font-weight:600;vertical-align:top"
+_TABLE_STYLE = "border-collapse:collapse;margin-bottom:10px;break-inside:avoid;font-size:.9rem;line-height:1.35"
+
+
 def show_keyboard_button() -> None:
     """Show the button that opens the list of shortcuts."""
     if st.button(
@@ -72,7 +76,7 @@ def show_keyboard_button() -> None:
         show_keys()
 
 
-@st.dialog("Keyboard shortcuts", width="medium")
+@st.dialog("Keyboard shortcuts", width="large")
 def show_keys() -> None:
     """Open the list of shortcuts."""
     st.html(format_keys())
@@ -83,12 +87,9 @@ def format_keys() -> str:
     parts = []
     for page, keys in KEYS.items():
         rows = "".join(
-            f"<tr><td style='white-space:nowrap;padding:2px 18px 2px 0;font-weight:600'>{escape(key)}</td>"
-            f"<td style='padding:2px 0'>{escape(text)}</td></tr>"
+            f"<tr><td style='{_KEY_STYLE}'>{escape(key)}</td><td style='padding:1px 0'>{escape(text)}</td></tr>"
             for key, text in keys
         )
         heading = f"<caption style='text-align:left;font-weight:600;opacity:.7;padding:2px 0'>{escape(page)}</caption>"
-        parts.append(
-            f"<table style='border-collapse:collapse;margin-bottom:14px;break-inside:avoid'>{heading}{rows}</table>"
-        )
-    return f"<div style='columns:2 320px;column-gap:28px'>{''.join(parts)}</div>"
+        parts.append(f"<table style='{_TABLE_STYLE}'>{heading}{rows}</table>")
+    return f"<div style='columns:3 260px;column-gap:28px'>{''.join(parts)}</div>"

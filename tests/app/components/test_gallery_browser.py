@@ -16,7 +16,7 @@ from crlc.runs.folder import RunFolder
 from crlc.runs.results import get_maps_folder
 from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
-from tests.fixtures.browser import button, cluster_card, select_option
+from tests.fixtures.browser import button, by_key, cluster_card, select_option
 from tests.fixtures.handmade_run import place_on_circle, write_handmade_result
 from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import describe_run
@@ -114,3 +114,30 @@ def test_gallery_keeps_its_page_and_scroll_position(page: Page, app: RunningApp,
     button(page, "next-page-cluster").click()
     open_and_close_image(page, expect_page(page, 2, 2, 40), 35)
     expect_page(page, 2, 2, 40)
+
+
+def test_gallery_is_one_tab_stop_and_space_selects(page: Page, app: RunningApp, tmp_path: Path):
+    save_images(tmp_path / "set", COUNT)
+    create_large_run(app.workspace, app.workspace.import_dataset(str(tmp_path / "set"))[0])
+    page.goto(f"{app.url}/explore")
+    grid = expect_page(page, 1, 4, 60)
+    stops = grid.evaluate("grid => [...grid.querySelectorAll('button')].filter((one) => one.tabIndex === 0).length")
+    assert stops == 1
+    assert float(grid.locator(".pick").nth(5).evaluate("pick => getComputedStyle(pick).opacity")) > 0  # without hover
+    page.mouse.move(0, 0)
+    tiles = grid.locator(".tile")
+    tiles.first.focus()
+    for key, expected in (("ArrowRight", 1), ("End", 59), ("Home", 0), ("ArrowRight", 1)):
+        page.keyboard.press(key)
+        expect(tiles.nth(expected)).to_be_focused()
+        assert tiles.nth(expected).get_attribute("tabindex") == "0"
+    page.keyboard.press("Space")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+Space")
+    expect(grid.locator(".pick[aria-checked=true]")).to_have_count(3)
+    expect(by_key(page, "selection-bar")).to_contain_text("3 selected")
+    expect(page.get_by_role("dialog")).to_have_count(0)  # Space opens nothing
+    expect(tiles.nth(3)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()

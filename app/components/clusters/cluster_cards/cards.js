@@ -81,13 +81,14 @@ class Card {
   showWords(card) {
     const isEditing = this.deck.data.editing;
     const chips = card.words.map((word) => {
-      const chip = element(isEditing ? "button" : "span", "word", word.name);
-      chip.append(element("span", "score", `×${word.lift.toFixed(1)}`));
+      const chip = element(isEditing ? "button" : "span", "word", `${word.name} `);
+      const score = `×${word.lift.toFixed(1)}`;
+      chip.append(element("span", "score", score));
       chip.title = isEditing ? `Use “${word.name}” as the name. ${word.help}` : word.help;
       if (!isEditing) return chip;
       chip.type = "button";
       chip.setAttribute("aria-pressed", word.name === card.name);
-      chip.setAttribute("aria-label", `Name cluster ${this.number} ${word.name}`);
+      chip.setAttribute("aria-label", `${word.name} ${score}: use as the name of cluster ${this.number}`);
       chip.onclick = () => this.deck.useWord(this.number, word.name);
       return chip;
     });

@@ -33,6 +33,7 @@ function buildFigure(gallery, item, order) {
   if (gallery.data.picking) {
     const checkbox = element("button", "pick", "✓");
     checkbox.type = "button";
+    checkbox.tabIndex = -1; // the Tab key goes to one image; there, Space selects it
     checkbox.setAttribute("role", "checkbox");
     checkbox.title = "Select this image (Ctrl + click; Shift + click selects a range)";
     checkbox.setAttribute("aria-label", `Select ${item.title}`);
@@ -104,16 +105,26 @@ function mark(gallery) {
   });
 }
 
-/** Move the focus between images with the arrow keys. */
-function moveFocus(event, gallery) {
+/** Move the focus between images with the arrow keys, and select an image with Space. */
+function handleKey(event, gallery) {
   const tiles = [...gallery.grid.querySelectorAll(".tile")];
   const here = tiles.indexOf(event.target);
+  if (here < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
   const columns = getComputedStyle(gallery.grid).gridTemplateColumns.split(" ").length;
-  const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
-  if (here < 0 || !(event.key in steps)) return;
+  const last = tiles.length - 1;
+  const targets = { ArrowLeft: here - 1, ArrowRight: here + 1, ArrowUp: here - columns, ArrowDown: here + columns };
+  Object.assign(targets, { Home: 0, End: last });
+  const selects = event.key === " " && gallery.data.picking;
+  if (!selects && !(event.key in targets)) return;
   event.preventDefault();
   event.stopPropagation();
-  tiles[here + steps[event.key]]?.focus();
+  if (!selects) tiles[targets[event.key]]?.focus();
+  else if (event.type === "keydown" && !event.repeat) pick(gallery, here, event.shiftKey);
+}
+
+/** Make one image the stop of the Tab key: the focused one, or the first. */
+function setTabStop(gallery, tile) {
+  for (const one of gallery.grid.querySelectorAll(".tile")) one.tabIndex = one === tile ? 0 : -1;
 }
 
 /**
@@ -126,9 +137,11 @@ function replaceImages(gallery) {
   const focusedId = gallery.grid.contains(focused) ? focused.closest("figure").dataset.id : null;
   gallery.grid.replaceChildren(...items.map((item, order) => buildFigure(gallery, item, order)));
   gallery.loader.load(images, items.length, (order, url) => show(gallery, order, url));
-  if (focusedId === null || !items.length) return;
+  if (!items.length) return;
   const same = items.findIndex((item) => String(item.id) === focusedId);
-  gallery.grid.children[Math.max(0, same)].querySelector(".tile").focus({ preventScroll: true });
+  const tile = gallery.grid.children[Math.max(0, same)].querySelector(".tile");
+  setTabStop(gallery, tile);
+  if (focusedId !== null) tile.focus({ preventScroll: true });
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -140,7 +153,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const text = JSON.stringify([data.items, data.columns, data.opening, data.picking, data.images]);
   if (!gallery.grid) {
     gallery.grid = element("div", "gallery");
-    gallery.grid.addEventListener("keydown", (event) => moveFocus(event, gallery));
+    for (const kind of ["keydown", "keyup"]) {
+      gallery.grid.addEventListener(kind, (event) => {
+        if (kind === "keydown" || event.key === " ") handleKey(event, gallery); // a button is clicked when Space goes up
+      });
+    }
+    gallery.grid.addEventListener("focusin", (event) => {
+      if (event.target.matches(".tile")) setTabStop(gallery, event.target);
+    });
     parentElement.append(gallery.grid);
   }
   gallery.loader ||= new ImageLoader();
