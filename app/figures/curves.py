@@ -25,10 +25,11 @@ _CLASS_METRICS = {
     "nmi": ("NMI", "#D55E00"),
     "ari": ("ARI", "#009E73"),
 }
+_MEAN_OF_SUBHEADS = "cluster_information_mean"
 _INFORMATION_CURVES = {
-    "cluster_information": ("Cluster information", "#0072B2"),
-    "cluster_information_mean": ("Mean of subheads", "#56B4E9"),
-    "subhead_agreement": ("Agreement of subheads", "#D55E00"),
+    "cluster_information": ("Selected", "#0072B2"),
+    _MEAN_OF_SUBHEADS: ("Mean of subheads", "#56B4E9"),
+    "subhead_agreement": ("Agreement", "#D55E00"),
 }
 _SERIES_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
 _DASHES = ("solid", "dash", "dot")
@@ -70,14 +71,17 @@ def plot_loss(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
 
 
 def plot_cluster_information(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
-    """Return the cluster information of the selected subhead, its range over all subheads, and their agreement."""
+    """Return the cluster information of the selected subhead, its range over all subheads, and their agreement.
+
+    The legend has one row, as that of the chart beside it: with more, this chart would be smaller.
+    """
     figure = _plot_fractions(records, _INFORMATION_CURVES, steps_per_epoch)
     x, low = extract_curve(records, "cluster_information_low", ("epoch",), steps_per_epoch)
     _, high = extract_curve(records, "cluster_information_high", ("epoch",), steps_per_epoch)
     if x:
         figure.add_scatter(
             x=[*x, *reversed(x)], y=[*high, *reversed(low)], name="Range of subheads", fill="toself",
-            fillcolor="rgba(86,180,233,.25)", line={"width": 0}, mode="lines", hoverinfo="skip",
+            fillcolor="rgba(86,180,233,.25)", line={"width": 0}, mode="lines", hoverinfo="skip", showlegend=False,
         )  # fmt: skip
     return figure
 
@@ -176,7 +180,9 @@ def _plot_fractions(records: Sequence[Record], names: Mapping[str, tuple[str, st
     for name, (title, colour) in names.items():
         x, y = extract_curve(records, name, ("epoch", "end"), per_epoch)
         if y:
-            figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line={"color": colour, "width": 2})
+            line = {"color": colour, "width": 2}
+            is_listed = name != _MEAN_OF_SUBHEADS
+            figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line=line, showlegend=is_listed)
     figure.update_yaxes(range=[0, 1.02])
     return _mark_stages(figure, records, per_epoch)
 

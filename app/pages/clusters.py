@@ -48,11 +48,11 @@ def render() -> None:
         with waiting.container():
             ensure_quality(view)
         waiting.empty()
-        if isinstance(view, RunView):
-            show_history(view)
         if isinstance(view, RunView) and view.shown_level is None:
             _show_clusters(view, state)
         else:
+            if isinstance(view, RunView):
+                show_history(view)
             with st.container(horizontal=True, vertical_alignment="center"):
                 numbers = _list_clusters(view)
                 if view.shown_level is not None:
@@ -82,18 +82,22 @@ def _show_clusters(view: RunView, state: ExploreState) -> None:
         show_parts(())
         state.cluster, parts = parts[0], ()
     state.cluster = state.cluster if state.cluster in view.cluster_numbers else None
+    if state.cluster is None and not parts:
+        _show_all_clusters(view)
+        return
+    show_history(view)
     if state.cluster is not None:
         _show_cluster(view, state.cluster)
-    elif parts:
-        show_split_parts(view, parts)
     else:
-        _show_all_clusters(view)
+        show_split_parts(view, parts)
 
 
 # ---- all clusters
 
 
 def _show_all_clusters(view: RunView) -> None:
+    with st.container(key="history-beside-tabs"):  # page.css: it takes no row of its own
+        show_history(view)
     titles = ["Clusters", "Suggestions", *(["Accuracy against ground truth"] if view.classes is not None else [])]
     # Only the open tab is computed: suggestions have many images.
     cards, suggestions, *more = st.tabs(titles, key="clusters-tab", on_change="rerun")
@@ -110,7 +114,7 @@ def _show_all_clusters(view: RunView) -> None:
 
 def _show_all_cards(view: RunView, tab: DeltaGenerator) -> None:
     with tab:
-        sorting, level, naming, merging = st.columns([2.4, 0.8, 0.8, 0.8], vertical_alignment="center")
+        sorting, level, naming, merging = st.columns([2.35, 1.2, 0.9, 1], vertical_alignment="center")
         with sorting:
             numbers = _list_clusters(view)
         with level:

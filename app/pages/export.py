@@ -12,13 +12,13 @@ from typing import Any
 import streamlit as st
 
 from app.background.tasks import BackgroundTask, dismiss_task, get_task, start_task
-from app.components.common.current_view import show_no_datasets
+from app.components.common.current_view import name_current_view, show_no_datasets
 from app.components.common.download import show_download
-from app.components.common.heading import show_heading
+from app.components.common.heading import show_heading, show_view_line
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_done, show_error, show_warning
 from app.navigation import link_to
-from app.server.routes.exports import build_export_url
+from app.server.routes.exports import build_download_name, build_export_url
 from app.state.current import open_current_dataset, open_current_run
 from app.state.notices import is_started_here, record_started_task
 from app.state.selection import get_selection
@@ -57,7 +57,7 @@ _EXAMPLE_FOLDER = os.path.join(os.path.expanduser("~"), "sorted")
 def render() -> None:
     """Show the page."""
     workspace, run = Workspace(), None
-    show_heading("export")
+    beside = show_heading("export")
     try:
         run = open_current_run(workspace)
         exporter = _open_provisional(workspace) if run is None else open_exporter(workspace, run)
@@ -74,6 +74,7 @@ def render() -> None:
     except CrlcError as error:
         show_error(str(error))
         return
+    show_view_line(beside, [name_current_view(workspace, exporter.dataset.name, None if run is None else run.id)])
     if run is None:
         show_warning("These clusters are provisional: made with k-means on image features, not trained.")
     else:
@@ -89,7 +90,7 @@ def render() -> None:
             if export_format.is_folder:
                 _show_folder_form(exporter, export_format, options)
             else:
-                name = exporter.build_default_file_name(export_format)
+                name = build_download_name(exporter, export_format)
                 show_download(
                     build_export_url(exporter, export_format, options), name, key=f"download-{export_format.key}"
                 )
@@ -166,21 +167,21 @@ def _show_options(exporter: Exporter, export_format: ExportFormat) -> ExportOpti
     if not export_format.has_coordinates:
         return ExportOptions(columns=not export_format.has_columns or _show_columns_choice())
     excluded, absolute_paths, columns = True, False, False
-    map_box, excluded_box, paths_box, columns_box = st.columns([1.6, 2, 1.6, 1.3], vertical_alignment="bottom")
+    map_box, more = st.columns([1, 2.6], vertical_alignment="bottom")
     with map_box:
         method = None if isinstance(exporter, ProvisionalExporter) else _show_map_choice(exporter, export_format)
     if export_format.is_table:
-        excluded = not excluded_box.toggle(
-            "Omit excluded images",
-            key="export-without-excluded",
-            help="Leaves excluded images out of the table. By default they are marked in the column `excluded`.",
-        )
-        absolute_paths = paths_box.toggle(
-            "Absolute paths",
-            key="export-absolute-paths",
-            help="Adds a column with the absolute paths of the originals on this computer.",
-        )
-        with columns_box:
+        with more, st.container(horizontal=True, gap="medium"):  # toggles that do not fit go to the next line
+            excluded = not st.toggle(
+                "Omit excluded images",
+                key="export-without-excluded",
+                help="Leaves excluded images out of the table. By default they are marked in the column `excluded`.",
+            )
+            absolute_paths = st.toggle(
+                "Absolute paths",
+                key="export-absolute-paths",
+                help="Adds a column with the absolute paths of the originals on this computer.",
+            )
             columns = _show_columns_choice()
     return ExportOptions(method, excluded, absolute_paths, columns)
 
@@ -359,7 +360,7 @@ def _show_instructions(exporter: Exporter, export_format: ExportFormat) -> None:
         return
     st.header("Use it", anchor=False)
     path = "FOLDER" if export_format.is_folder else exporter.build_default_file_name(export_format)
-    language = None if export_format.key == "label-studio" else "python"
+    language = {"label-studio": None, "onnx": "bash"}.get(export_format.key, "python")
     st.code(export_format.instructions(exporter, path), language=language, wrap_lines=True)
 
 

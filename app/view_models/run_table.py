@@ -181,30 +181,30 @@ class Column(NamedTuple):
 
 
 COLUMNS = {
-    "Run": Column("Title of the run. Rename it below the table.", width="medium"),
-    "Dataset": Column("Dataset that the run was trained on.", width=90),
+    "Run": Column("Title of the run. Rename it below the table.", width=212),
+    "Dataset": Column("Dataset that the run was trained on.", width=80),
     "State": Column(
         "Finished, running, stopped, failed, or interrupted (its process was killed). Stopped and interrupted runs can "
         "be resumed on the Train page, which also shows why a run failed.",
-        width=85,
+        width=80,
     ),
-    "Clusters": Column("Number of clusters.", "%d", 70),
+    "Clusters": Column("Number of clusters.", "%d", 65),
     "Epochs": Column("Finished epochs, and the planned number of epochs.", width=80),
     "Accuracy": Column(
         "Percentage of images in the cluster matched to their ground-truth class (ACC). For runs with labels: "
         "percentage of images without a label whose cluster has the name of their class. Empty without classes.",
-        "percent", 80,
+        "percent", 75,
     ),
     "NMI": Column(
-        "Normalised mutual information of clusters and classes: 0 = independent, 1 = identical.", "%.3f", 65
+        "Normalised mutual information of clusters and classes: 0 = independent, 1 = identical.", "%.3f", 60
     ),
-    "ARI": Column("Adjusted Rand index of clusters and classes: 0 = random, 1 = identical.", "%.3f", 65),
-    "Information": Column(
-        "Cluster information: mutual information between the clusters of two views, 0 to 1. Higher is better. It needs "
+    "ARI": Column("Adjusted Rand index of clusters and classes: 0 = random, 1 = identical.", "%.3f", 60),
+    "Cluster information": Column(
+        "Mutual information between the clusters of two views, 0 to 1. Higher is better. It needs "
         "no classes.",
-        "%.2f", 95,
+        "%.2f", 122,
     ),
-    "Time": Column("Training time, without queueing and preparation.", width=90),
+    "Time": Column("Training time, without queueing and preparation.", width=80),
 }  # fmt: skip
 
 
@@ -236,7 +236,7 @@ def build_rows(runs: RunStore, entries: Sequence[RunEntry]) -> list[dict[str, An
                 "Accuracy": summary.accuracy,
                 "NMI": summary.metrics["nmi"],
                 "ARI": summary.metrics["ari"],
-                "Information": summary.metrics["cluster_information"],
+                "Cluster information": summary.metrics["cluster_information"],
                 "Time": format_duration(summary.seconds) if summary.seconds else "",
             }
         )

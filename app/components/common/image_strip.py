@@ -20,11 +20,11 @@ def show_image_strip(name: str, records: Iterable[ImageRecord], *, height: int, 
         name: name of the dataset.
         records: the images.
         height: height of an image in pixels.
-        wrap: whether images that do not fit go to the next row; by default they are cut off.
+        wrap: whether images that do not fit go to the next row; by default they are left out.
     """
     images = format_images(name, records, height=height)
-    rows = "flex-wrap:wrap" if wrap else f"height:{height}px;overflow:hidden"
-    st.html(f"<div style='display:flex;gap:6px;{rows}'>{images}</div>")
+    first_row = "" if wrap else f"height:{height}px;overflow:hidden"  # an image that is cut looks like an error
+    st.html(f"<div style='display:flex;flex-wrap:wrap;gap:6px;{first_row}'>{images}</div>")
 
 
 def format_images(name: str, records: Iterable[ImageRecord], *, height: int) -> str:

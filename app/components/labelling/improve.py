@@ -67,7 +67,7 @@ def _show_button(workspace: Workspace, queue: JobQueue, view: RunView, *, has_ch
     given = collect_training_labels(view, open_annotations(view.dataset), with_moves=with_moves)
     is_final = bool(view.analysis.result.metadata.get("final"))
     count = len(given)
-    main, more = st.columns([5, 1.2], vertical_alignment="center")
+    main, more = st.columns([2, 1], vertical_alignment="center")
     labels = format_count(count, "label")
     is_started = show_action_button(
         main,
@@ -79,7 +79,7 @@ def _show_button(workspace: Workspace, queue: JobQueue, view: RunView, *, has_ch
         disabled=not count or not is_final,
         help="Trains a new run from the current one with your labels (CRLC-semi). The current run is not changed.",
     )
-    with more.popover("", icon=":material/tune:", width="stretch", help="Shows options and warnings about the labels."):
+    with more.popover("Options", width="stretch", help="Shows options and warnings about the labels."):
         st.checkbox(
             f"Use images moved by hand as labels ({given.moved:,})",
             key=_WITH_MOVES,

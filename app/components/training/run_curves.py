@@ -12,12 +12,14 @@ from app.view_models.training_progress import TrainingProgressView, summarize_si
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
 _BARE = {"displayModeBar": False}
-_METRIC_COLUMNS = 4
+_METRIC_COLUMNS = (1.05, 1.1, 1.4, 0.8)
+"""Widths: `Cluster information` is the longest label."""
 _HELP = {
     "Loss": "Training minimises this loss, in nats. PC contrasts the cluster probabilities of two views of an image, "
     "FC contrasts their features, and the entropy term keeps clusters balanced.",
-    "Information": "Mutual information between the clusters of two views, 0 to 1; the band spans all subheads. "
-    "Agreement: mean NMI between the clusters of the subheads, 0 to 1. Neither needs ground-truth classes.",
+    "Information": "Mutual information between the clusters of two views, 0 to 1: of the selected subhead, the mean of "
+    "all subheads, and their range as a band. Agreement: mean NMI between the clusters of the subheads, 0 to 1. "
+    "Neither needs ground-truth classes.",
     "Sizes": "Images in each cluster of the newest result. The dotted line marks equal sizes.",
     "Classes": "Comparison with the ground-truth classes, which training never uses. ACC: fraction of images in the "
     "cluster matched to their class. Accuracy (runs with labels): fraction of images without a label whose cluster has "
@@ -36,7 +38,7 @@ def show_numbers(view: TrainingProgressView, sizes: Sequence[int]) -> None:
             "Clusters of the newest result with at least a tenth of the images that equal sizes would give.",
         ),
         ("Largest cluster", largest, "Fraction of the images that are in the largest cluster."),
-        ("Information", _format_value(latest.get("cluster_information"), "{:.2f}"), _HELP["Information"]),
+        ("Cluster information", _format_value(latest.get("cluster_information"), "{:.2f}"), _HELP["Information"]),
     ]
     if latest.get(CLASSIFICATION_ACCURACY) is not None:
         cells.append(("Accuracy", _format_value(latest[CLASSIFICATION_ACCURACY], "{:.1%}"), _HELP["Classes"]))

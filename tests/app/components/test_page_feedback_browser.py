@@ -71,8 +71,11 @@ def test_every_click_shows_a_sign_while_the_server_is_busy(page: Page, app: Runn
 
     # The ? key opens the list of shortcuts on every page, but not in a text field.
     open_page(page, "Runs")
+    page.set_viewport_size({"width": 1280, "height": 720})
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
+    box = page.get_by_role("dialog").bounding_box()
+    assert box["y"] + box["height"] <= 720  # all shortcuts without scrolling
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
     open_page(page, "Clusters")

@@ -35,7 +35,7 @@ def test_plot_loss_omits_terms_that_are_zero():
 
 
 def test_plots_show_the_epochs_with_known_values():
-    assert get_points(plot_cluster_information(RECORDS, 10)) == {"Cluster information": ([1.0, 2.0], [0.25, 0.5])}
+    assert get_points(plot_cluster_information(RECORDS, 10)) == {"Selected": ([1.0, 2.0], [0.25, 0.5])}
     assert get_points(plot_class_metrics(RECORDS, 10)) == {"ACC": ([2.0, 2.0], [0.75, 0.8])}
     assert plot_class_metrics([], 10).data == ()
 
