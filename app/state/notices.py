@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import streamlit as st
 
+_NOTICE_SECONDS = 60.0
 _NOTICE, _STARTED, _WATCHED = "start-imported", "start-imports", "start-watched"
 
 
@@ -33,11 +36,11 @@ def forget_watched_tasks() -> None:
 
 
 def set_import_notice(text: str) -> None:
-    """Set the notice of a finished import."""
-    st.session_state[_NOTICE] = text
+    """Set the notice of a finished import, which is shown for a while."""
+    st.session_state[_NOTICE] = (text, time.monotonic())
 
 
-def pop_import_notice() -> str | None:
-    """Return the notice, and clear it."""
-    text: str | None = st.session_state.pop(_NOTICE, None)
-    return text
+def get_import_notice() -> str | None:
+    """Return the notice of the last import; `None` if it has been shown long enough."""
+    text, since = st.session_state.get(_NOTICE, (None, 0.0))
+    return text if time.monotonic() - since < _NOTICE_SECONDS else None

@@ -376,9 +376,17 @@ class DatasetView(ClusterView):
         return (MOST_TYPICAL, OUTLIERS)
 
     def sort_rows(self, rows: RowIndices, order: str) -> RowIndices:
-        """Return rows sorted by one of `list_orders`."""
-        distance = self._distance[rows]
-        return rows[np.argsort(distance if order == MOST_TYPICAL else -distance, kind="stable")]
+        """Return rows sorted by one of `list_orders`; the most typical image of each cluster comes first.
+
+        Distances are compared within a cluster only: the densest cluster would come first as a whole.
+        """
+        distance, clusters = self._distance[rows], self.clusters[rows]
+        if order != MOST_TYPICAL:
+            return rows[np.argsort(-distance, kind="stable")]
+        by_cluster = np.lexsort((distance, clusters))
+        numbers, starts = np.unique(clusters[by_cluster], return_index=True)
+        rank = np.arange(len(rows)) - starts[np.searchsorted(numbers, clusters[by_cluster])]
+        return rows[by_cluster[np.argsort(rank, kind="stable")]]
 
     def format_caption(self, row: int) -> str:
         """Return the provisional cluster, because there is no confidence."""

@@ -23,18 +23,19 @@ _POLL_SECONDS = 2.0
 _HEIGHT_PIXELS = 96
 
 
-def show_activity(workspace: Workspace, page_title: str) -> None:
+def show_activity(workspace: Workspace, page_title: str, notice: str | None = None) -> None:
     """Show the imports and training runs in progress, and set the title of the tab; polled only while there are some.
 
     Args:
         workspace: workspace of the imports and runs.
         page_title: title of the current page.
+        notice: how the last import has ended. In a toast, it would lie over the controls of the page.
     """
     is_busy = bool(_list_active_jobs(workspace) or find_running_imports(workspace))
-    st.fragment(_show_activity, run_every=_POLL_SECONDS if is_busy else None)(page_title)
+    st.fragment(_show_activity, run_every=_POLL_SECONDS if is_busy else None)(page_title, notice)
 
 
-def _show_activity(page_title: str) -> None:
+def _show_activity(page_title: str, notice: str | None) -> None:
     workspace = Workspace()
     imports, jobs = find_running_imports(workspace), _list_active_jobs(workspace)
     running = [job for job in jobs if job.is_running]
@@ -46,6 +47,8 @@ def _show_activity(page_title: str) -> None:
         for source, task in imports.items():
             name = to_printable(os.path.basename(source.rstrip("/\\")) or source)
             show_caption(f"Importing {name}: {_read_import_progress(task):.0%}")
+        if notice is not None:
+            show_caption(notice)
         if imports:
             link_to("start", "Show import")
         if jobs:

@@ -75,14 +75,19 @@ def _show_summary(workspace: Workspace, view: ClusterView, beside: DeltaGenerato
         )
     clusters = len(set(view.clusters.tolist()))
     kind = "dataset" if view.is_provisional else "run"
-    name = view.name if view.is_provisional else get_run_title(workspace, view.name)
-    identifier = "" if view.is_provisional else f" Run id: {view.name}."
     facts = [
-        Fact(name, f"Current {kind}; select another one in the sidebar.{identifier}"),
+        name_current_view(workspace, view.dataset.name, None if view.is_provisional else view.name),
         Fact(format_count(len(view.ids), "image"), f"Images of this {kind} that can be shown."),
         Fact(format_count(clusters, "cluster"), "Clusters with at least one image."),
     ]
-    show_view_line(beside, facts[:-1] if name.endswith(facts[-1].text) else facts)
+    show_view_line(beside, facts[:-1] if facts[0].text.endswith(facts[-1].text) else facts)
+
+
+def name_current_view(workspace: Workspace, dataset: str, run: str | None) -> Fact:
+    """Return the name of the current run, or of the current dataset without a run, for the heading of a page."""
+    if run is None:
+        return Fact(dataset, "Current dataset; select another one in the sidebar.")
+    return Fact(get_run_title(workspace, run), f"Current run; select another one in the sidebar. Run id: {run}.")
 
 
 def _describe_preview(view: ClusterView) -> str:
@@ -110,7 +115,7 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
         has_more_images = found is None and len(ids) < _FIRST_IMAGES and len(_list_first_images(dataset)) > len(ids)
         return has_more_images or read_preview_stamp(dataset) != stamp
 
-    with st.container():  # it stays when the progress disappears, so that the map keeps its place, and its points move
+    with st.container(key="preview-progress"):  # it stays when the progress ends, so that the map keeps its element
         running = show_task(key, has_news)
     if was_running and running is None and (import_key is not None or read_preview_stamp(dataset) != stamp):
         st.rerun()  # it has ended since this run has read the preview: there is a newer one, or a next task

@@ -11,7 +11,7 @@ from app.components.common.keyboard import show_keyboard_button
 from app.components.common.safe_text import show_error, show_warning
 from app.navigation import get_page, show_page_links
 from app.state import selection
-from app.state.notices import forget_watched_tasks, is_started_here, pop_import_notice, set_import_notice
+from app.state.notices import forget_watched_tasks, get_import_notice, is_started_here, set_import_notice
 from app.view_models.run_table import list_runs
 from crlc.workspace import Workspace
 
@@ -29,9 +29,6 @@ def show_sidebar(page_title: str = "") -> None:
     if page_title != get_page("start").title:
         forget_watched_tasks()
         _show_finished_imports(workspace)
-    notice = pop_import_notice()
-    if notice is not None:
-        st.toast(notice, icon=":material/check_circle:", duration="long")
     missing = selection.get_missing_name()
     if missing is not None:
         shown = lines[chosen.run].unique_title if chosen.run in lines else chosen.dataset
@@ -56,7 +53,7 @@ def show_sidebar(page_title: str = "") -> None:
                 on_change=selection.apply_run_widget,
                 help="Run shown on every page, the newest first.",
             )
-        show_activity(workspace, page_title)
+        show_activity(workspace, page_title, notice=get_import_notice())
         show_keyboard_button()
 
 
