@@ -92,6 +92,14 @@ def format_list(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
     return separator.join(texts[:limit]) + (f" and {hidden:,} more" if hidden > 0 else "")
 
 
+def shorten_middle(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters with an ellipsis in its middle: `IMG_20…1234.jpg`."""
+    if len(text) <= limit:
+        return text
+    start = (limit - 1) // 2
+    return f"{text[:start]}…{text[len(text) - (limit - 1 - start) :]}"
+
+
 def format_progress(progress: Progress, separator: str = "  ") -> str:
     """Return one line: stage, fraction, count, speed and time left.
 

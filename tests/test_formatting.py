@@ -88,3 +88,10 @@ def test_format_progress_separates_the_parts_for_a_page():
 )
 def test_shorten_middle_keeps_start_and_end(limit: int, expected: str):
     assert shorten_middle("IMG_0001.jpg", limit) == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(12, "IMG_0001.jpg"), (11, "IMG_0…1.jpg"), (10, "IMG_…1.jpg"), (3, "I…g")]
+)
+def test_shorten_middle_keeps_start_and_end(limit: int, expected: str):
+    assert shorten_middle("IMG_0001.jpg", limit) == expected

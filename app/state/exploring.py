@@ -32,7 +32,7 @@ class SelectedImages:
     """The file that the images are similar to; `None` for other lists."""
 
     found: FoundImages | None = None
-    """The text search that found the images; `None` for other lists."""
+    """The search by text or image that found the images; `None` for other lists."""
 
 
 @dataclass
@@ -150,7 +150,7 @@ def select_images(
         is_ordered: True to show the images in the order of the ids.
         are_picked: True to select the images for the next action, too.
         placed: the file that the images are similar to.
-        found: the text search that found the images.
+        found: the search by text or image that found the images.
     """
     state = _get_state_behind_dialog()
     state.selection = SelectedImages(ids, title, is_ordered, placed, found) if len(ids) else None

@@ -12,6 +12,7 @@ from app.view_models.cluster_view import ClusterView, DatasetView, RunView
 from crlc.analysis.maps.projections import place_new_images
 from crlc.analysis.neighbours.exact import Neighbours
 from crlc.arrays import FloatArray, ImageIds
+from crlc.formatting import shorten_middle
 from crlc.paths import to_printable
 from crlc.services.search_by_image import (
     ImageFile,
@@ -28,7 +29,9 @@ _RESULTS = 60
 _PLACING_NEIGHBOURS = 10
 """More neighbours would pull the image to the middle of the map."""
 
-_MAX_NAME_CHARACTERS = 40
+_MAX_MARKER_CHARACTERS, _MAX_TITLE_CHARACTERS = 40, 15
+"""Maximum length of the file name on the map, and in the title: the cluster follows it, and must not be cut off."""
+
 _MAX_ENCODERS = 2
 """A network takes about 50 MB."""
 
@@ -63,6 +66,9 @@ class ImageSearchResult(NamedTuple):
     """Images similar to a file, most similar first."""
 
     ids: ImageIds
+    similarity: FloatArray
+    """Cosine similarity to the file, in the order of the ids."""
+
     title: str
     """Describes the images after their number, with the cluster of the file; safe text."""
 
@@ -78,12 +84,12 @@ def search_view_by_image(view: ClusterView, file: ImageFile) -> ImageSearchResul
     """
     found = _search(view, file)
     name = to_printable(file.name)
-    if len(name) > _MAX_NAME_CHARACTERS:
-        name = f"{name[:_MAX_NAME_CHARACTERS]}…"
     confidence = "" if found.confidence is None else f" {found.confidence:.0%}"
-    caption = f"{name}: {view.format_cluster(found.cluster)}{confidence}"
+    cluster = f"{view.format_cluster(found.cluster)}{confidence}"
+    caption = f"{shorten_middle(name, _MAX_MARKER_CHARACTERS)}: {cluster}"
     placed = PlacedImage(caption, found.ids[:_PLACING_NEIGHBOURS], found.similarity[:_PLACING_NEIGHBOURS])
-    return ImageSearchResult(found.ids, f"similar to {caption}", placed)
+    title = f"similar to {shorten_middle(name, _MAX_TITLE_CHARACTERS)}: {cluster}"
+    return ImageSearchResult(found.ids, found.similarity, title, placed)
 
 
 def _search(view: ClusterView, file: ImageFile) -> SimilarImages:

@@ -9,37 +9,52 @@ import numpy as np
 
 from app.background.tasks import get_task, start_task
 from app.view_models.cluster_view import ClusterView
-from crlc.arrays import ImageIds, IntArray
+from crlc.arrays import FloatArray, ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.imagenet_words import WORDS_ORIGIN
 from crlc.paths import to_printable
 from crlc.services.search import ImageSearch, SearchResult, SearchScope
-from crlc.services.search_matchers import create_matchers
+from crlc.services.search_matchers import FileMatcher, create_matchers
 from crlc.services.words import ImageWords, SuggestedName, compute_missing_class_scores, has_missing_class_scores
 
 
 class FoundImages(NamedTuple):
-    """The result of a text search, as a gallery shows it."""
+    """The result of a search by text or image, as a gallery shows it."""
 
     text: str
-    """The text that was searched for."""
+    """The text that was searched for; empty for an image."""
 
     result: SearchResult
     order: IntArray
     """Positions in the result by ascending image id."""
+
+    are_similarities: bool = False
+    """True if the scores are similarities to an image."""
 
     @classmethod
     def from_result(cls, text: str, result: SearchResult) -> FoundImages:
         """Return the result of a search for a text."""
         return cls(text, result, np.argsort(result.ids))
 
-    def format_caption(self, image_id: int) -> str:
-        """Return the score of an image, such as the probability of a word, or else why it was found; safe text."""
+    @classmethod
+    def from_similarities(cls, ids: ImageIds, similarity: FloatArray) -> FoundImages:
+        """Return images with their similarity to an image, (k,) each."""
+        no_reasons = np.zeros(len(ids), np.int64)
+        return cls("", SearchResult(ids, similarity, (), no_reasons), np.argsort(ids), are_similarities=True)
+
+    def format_caption(self, image_id: int) -> str | None:
+        """Return the score of an image, such as the probability of a word, or else why it was found; safe text.
+
+        `None` for an image that was found by its file name, which is its caption.
+        """
         position = int(self.order[np.searchsorted(self.result.ids, image_id, sorter=self.order)])
         score = float(self.result.scores[position])
+        if self.are_similarities:
+            return f"similarity {score:.2f}"
         if score < 1:
             return f"{score:.0%}"
-        return to_printable(self.result.reasons[int(self.result.reason_indices[position])])
+        reason = self.result.reasons[int(self.result.reason_indices[position])]
+        return None if reason.startswith(f"{FileMatcher.kind}:") else to_printable(reason)
 
 
 class _LoadedWords(NamedTuple):

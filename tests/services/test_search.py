@@ -62,8 +62,9 @@ def test_search_finds(search: ImageSearch, text: str, kind: str | None, expected
 def test_suggestions_have_numbers_of_images_and_exact_texts_first(search: ImageSearch):
     found = search.suggest("dog")
     assert found[:2] == [SearchSuggestion("word", "dog", 2, is_exact=True), SearchSuggestion("label", "dog run", 1)]
-    assert found[-1] == SearchSuggestion("file name", "dog", 1)
-    assert search.suggest("dog", 3) == [*found[:2], found[-1]]
+    files = [SearchSuggestion("file name", "dog", 1), SearchSuggestion("file name", "DOG-1.jpg", 1)]
+    assert found[-2:] == files
+    assert search.suggest("dog", 3) == [*found[:2], files[0]]
     assert search.suggest("tra")[0] == SearchSuggestion("cluster", "Trams", 2)
     assert SearchSuggestion("word", "streetcar", 2) in search.suggest("stre")
     assert search.suggest(" ") == []
@@ -90,7 +91,24 @@ def test_search_without_words_still_finds_names_and_files(workspace: Workspace):
     scope = open_search_scope(workspace, "run-1")
     search = ImageSearch(scope, create_matchers(scope))
     assert search.search("dog").ids.tolist() == [1]
-    assert search.suggest("dog") == [SearchSuggestion("file name", "dog", 1)]
+    assert search.suggest("dog")[0] == SearchSuggestion("file name", "dog", 1)
+
+
+def test_suggestions_complete_the_names_of_folders_and_files(workspace: Workspace):
+    paths = ["trip/Bonn/1.jpg", "trip/Bonn/2.jpg", "trip/Bonn am Rhein/3.jpg", "old/bonn.png", "old/4.jpg", "x/aBonn"]
+    dataset = write_handmade_dataset(workspace.root, paths)
+    write_handmade_run(workspace, dataset, [0, 0, 1, 1, 1, 1], 2)
+    scope = open_search_scope(workspace, "run-1")
+    search = ImageSearch(scope, create_matchers(scope))
+
+    def complete(text: str) -> list[tuple[str, int]]:
+        return [(one.text, one.images) for one in search.suggest(text)]
+
+    # The text itself with all images; then names that start with it, those of the most images first.
+    assert complete("bon") == [("bon", 5), ("Bonn", 5), ("Bonn am Rhein", 1), ("bonn.png", 1)]
+    assert complete("Bonn/") == [("Bonn/", 2), ("Bonn/1.jpg", 1), ("Bonn/2.jpg", 1)]
+    assert complete("abonn") == [("abonn", 1)]  # complete already
+    assert search.search("Bonn am Rhein", "file name").ids.tolist() == [3]
 
 
 def test_search_in_a_dataset_that_was_not_explored_is_refused(workspace: Workspace):

@@ -35,7 +35,7 @@ from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.colouring import compute_colouring
 from app.view_models.image_columns import describe_image
 from app.view_models.view_cache import open_annotations, open_view
-from app.view_models.words import get_words
+from app.view_models.words import FoundImages, get_words
 from crlc.annotations.store import HistoryEntry
 from crlc.data.image_lookup import read_records
 from crlc.data.imagenet_words import WORDS_ORIGIN
@@ -133,7 +133,9 @@ def _show(view: ClusterView, row: int, method: str | None, go_to_map: Callable[[
         ):
             near = view.find_nearest(row, _SIMILAR_IMAGES)
             ids = np.concatenate([view.ids[[row]], view.ids[near.rows]])
-            select_images(ids, f"similar to {to_printable(record.path)}", is_ordered=True, are_picked=True)
+            found = FoundImages.from_similarities(ids, np.concatenate([[1.0], near.similarity]))
+            title = f"similar to {to_printable(record.path)}"
+            select_images(ids, title, is_ordered=True, are_picked=True, found=found)
             close_image()
             go_to_map()
         if there.button("Show on map", key="show-on-map", width="stretch", disabled=method is None):

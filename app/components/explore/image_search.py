@@ -12,6 +12,7 @@ from app.components.map.scatter_map import Marker
 from app.state.exploring import get_explore_state, select_images
 from app.view_models.cluster_view import ClusterView
 from app.view_models.image_search import ImageSearchResult, search_view_by_image
+from app.view_models.words import FoundImages
 
 _PROMPT_SECONDS = 0.6
 """A search with a loaded network ends within this time; the page then shows no progress."""
@@ -47,8 +48,9 @@ def list_found_images() -> None:
     task = None if state.search_task is None else get_task(state.search_task)
     if task is None or task.is_running or not isinstance(task.result, ImageSearchResult):
         return
-    found = task.result
-    select_images(found.ids, found.title, is_ordered=True, are_picked=True, placed=found.placed)
+    result = task.result
+    found = FoundImages.from_similarities(result.ids, result.similarity)
+    select_images(result.ids, result.title, is_ordered=True, are_picked=True, placed=result.placed, found=found)
     assert state.search_task is not None
     dismiss_task(state.search_task)
     state.search_task = None

@@ -17,11 +17,13 @@ from app.view_models.cluster_view import ClusterView
 from app.view_models.image_columns import describe_images
 from crlc.arrays import ImageIds
 from crlc.data.image_lookup import read_records
+from crlc.formatting import shorten_middle
 from crlc.paths import to_printable
 
 PER_PAGE = 60
 _THUMBNAIL_PIXELS = 160
 _TOOLTIP_COLUMNS = 12
+_CAPTION_CHARACTERS = 15
 _FULL_WIDTH_COLUMNS = 8
 """With this many columns or more, a gallery is as wide as the page."""
 
@@ -31,7 +33,7 @@ Rows = NDArray[np.int64]
 def build_tiles(
     view: ClusterView,
     rows: Rows,
-    caption: Callable[[int], str] | None = None,
+    caption: Callable[[int], str | None] | None = None,
     mark: Callable[[int], str | None] | None = None,
     colour: Callable[[int], str] | None = None,
     *,
@@ -42,7 +44,8 @@ def build_tiles(
     Args:
         view: the view that the images belong to.
         rows: rows of the images.
-        caption: returns the caption of an image by its index in `rows`; by default that of the view.
+        caption: returns the caption of an image by its index in `rows`, or `None` for its file name; by default that of
+            the view.
         mark: returns the frame of an image by its index in `rows`.
         colour: returns the colour of the dot of an image by its row in the view; by default that of its cluster.
         detailed: True if the tooltips list the columns of the images.
@@ -55,13 +58,14 @@ def build_tiles(
         if record is None:
             continue
         cluster = int(view.clusters[row])
+        text = view.format_caption(row) if caption is None else caption(index)
         confidence = "" if view.confidence is None else f", confidence {view.confidence[row]:.1%}"
         tiles.append(
             Tile(
                 id=record.id,
                 content_hash=record.hash or "",
                 title=f"{to_printable(record.path)} · {view.format_cluster(cluster)}{confidence}",
-                caption=view.format_caption(row) if caption is None else caption(index),
+                caption=_format_file_name(record.path) if text is None else text,
                 colour=view.get_colour(cluster) if colour is None else colour(row),
                 mark=None if mark is None else mark(index),
                 details=""
@@ -70,6 +74,11 @@ def build_tiles(
             )
         )
     return tiles
+
+
+def _format_file_name(path: str) -> str:
+    """Return the name of a file as a caption, which would cut off what tells `IMG_0001.jpg` from `IMG_0002.jpg`."""
+    return shorten_middle(to_printable(PurePosixPath(path).name), _CAPTION_CHARACTERS)
 
 
 def build_excluded_tiles(view: ClusterView, ids: ImageIds) -> list[Tile]:
@@ -94,7 +103,7 @@ def show_paged_gallery(
     name: str,
     columns: int | None,
     picking: bool = False,
-    caption: Callable[[int], str] | None = None,
+    caption: Callable[[int], str | None] | None = None,
     colour: Callable[[int], str] | None = None,
 ) -> None:
     """Show a gallery of many images, one page at a time; turning a page redraws only the gallery.
@@ -105,7 +114,7 @@ def show_paged_gallery(
         name: name of the gallery, under which its page number is stored.
         columns: number of columns; `None` for as many as fit, in a gallery that scrolls and fills its container.
         picking: True if images can be selected.
-        caption: returns the caption of an image by its row; by default that of the view.
+        caption: returns the caption of an image by its row, or `None` for its file name; by default that of the view.
         colour: returns the colour of the dot of an image by its row; by default that of its cluster.
     """
     get_explore_state().listed_ids = view.ids[rows]

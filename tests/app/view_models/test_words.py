@@ -39,7 +39,13 @@ def test_found_images_have_their_probability_or_their_reason_as_caption(view: Ru
     found = FoundImages.from_result("dog", search.search("dog"))
     assert found.format_caption(1) == "75%"
     files = FoundImages.from_result("00001", search.search("00001"))
-    assert {files.format_caption(number) for number in files.result.ids.tolist()} == {"file name: 00001"}
+    assert {files.format_caption(number) for number in files.result.ids.tolist()} == {None}  # shown by its name
+
+
+def test_found_images_have_their_similarity_to_an_image_as_caption():
+    found = FoundImages.from_similarities(np.array([7, 3]), np.array([1.0, 0.812], np.float32))
+    assert [found.format_caption(number) for number in (7, 3)] == ["similarity 1.00", "similarity 0.81"]
+    assert found.text == ""  # the search box stays empty
 
 
 def test_suggested_name_is_described_with_scores_and_origin():
