@@ -42,7 +42,7 @@ _IMAGE = "image"
 """Name that Hugging Face datasets gives to the column of images."""
 
 _FIFTYONE_NAMES = (
-    "label", "confidence", "id", "tags", "logits", "attributes",
+    "self", "label", "confidence", "id", "tags", "logits", "attributes",
     "cluster", "source", "path", "image_id", "ground_truth",
 )  # fmt: skip
 """Names that a label of FiftyOne has already."""
