@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from crlc.services.analyse_run import RunAnalysis
     from crlc.services.words import SuggestedName
 
+_NO_WORD = "no fitting word"
+
 
 def add_clusters_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `clusters`."""
@@ -221,7 +223,7 @@ def _suggest_own_words(dataset: ImageDataset, edited: EditedClustering, given: s
 
 
 def _format_words(words: list[SuggestedName]) -> str:
-    return ", ".join(f"{one.name} {one.lift:.1f}" for one in words) or "-"
+    return ", ".join(f"{one.name} {one.lift:.1f}" for one in words) or _NO_WORD
 
 
 def _format_confidence(value: float | None) -> str:

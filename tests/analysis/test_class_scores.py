@@ -90,3 +90,11 @@ def test_cluster_words_prefer_the_specific_word_that_describes_nearly_as_much():
 
 def test_cluster_words_of_empty_clusters_and_of_one_cluster_are_empty():
     assert find_cluster_words(np.array([[5.0, 0, 0], [0, 0, 0]]), np.array([5, 0]), WORDS, 3) == [[], []]
+
+
+def test_cluster_words_with_a_low_coverage_are_left_out():
+    """Otherwise a cluster of forests, which no class describes, was offered park bench with a coverage of 0.1."""
+    words = np.eye(3, dtype=np.bool_)
+    sums = np.array([[1.1, 1.3, 0.0], [0.0, 0.0, 9.0]])
+    found = find_cluster_words(sums, np.array([10, 10]), words, 3)
+    assert [[word.word for word in one] for one in found] == [[1], [2]]
