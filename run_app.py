@@ -191,18 +191,18 @@ def is_ready(python, requirement_files, cpu):
         return False
     stamp = read_stamp()
     required = {line for file in requirement_files for line in read_requirements(file)}
-    if not required <= set(stamp["installed"]) or any(not get_record(folder).exists() for folder in list_packages()):
+    if not required <= set(stamp["installed"]) or not has_packages(stamp["packages"]):
         return False
     return find_version(python) == stamp["python"] is not None
 
 
 def read_stamp():
-    """Return the version of Python and the requirements of the environment; empty if it is incomplete."""
+    """Return Python's version, the requirements and the packages of the environment; empty if it is incomplete."""
     try:
         stamp = json.loads(get_stamp_file().read_text(encoding="utf-8"))
-        return {"python": stamp["python"], "installed": stamp["installed"]}
+        return {name: stamp[name] for name in ("python", "installed", "packages")}
     except (OSError, ValueError, TypeError, KeyError):
-        return {"python": None, "installed": []}
+        return {"python": None, "installed": [], "packages": {}}
 
 
 def remove_stamp():
@@ -215,7 +215,8 @@ def write_stamp(python, requirement_files):
     """Mark the environment as complete."""
     installed = {line for file in requirement_files for line in read_requirements(file)}
     temporary = get_stamp_file().with_suffix(".part")
-    temporary.write_text(json.dumps({"python": find_version(python), "installed": sorted(installed)}), encoding="utf-8")
+    stamp = {"python": find_version(python), "installed": sorted(installed), "packages": describe_packages()}
+    temporary.write_text(json.dumps(stamp), encoding="utf-8")
     os.replace(str(temporary), str(get_stamp_file()))
 
 
@@ -231,14 +232,46 @@ def get_record(folder):
     return folder / "RECORD"
 
 
-def is_whole(folder):
-    """Return whether a package has its list of files, and every file in it (compiled ones are made again)."""
+def list_files(folder):
+    """Return the files of a package, without compiled ones, which are made again; empty if their list is damaged."""
     try:
         with open(str(get_record(folder)), encoding="utf-8", newline="") as stream:
             names = [row[0] for row in csv.reader(stream) if row]
-    except (OSError, ValueError):
-        return False
-    return all(name.endswith(".pyc") or os.path.exists(str(folder.parent / name)) for name in names)
+    except (OSError, ValueError, csv.Error):
+        return []
+    own = "{}/{}".format(folder.name, get_record(folder).name)
+    return [name for name in names if not name.endswith(".pyc")] if own in names else []
+
+
+def is_whole(folder):
+    """Return whether a package has its list of files, and every file in it."""
+    names = list_files(folder)
+    return bool(names) and all(os.path.exists(str(folder.parent / name)) for name in names)
+
+
+def describe_packages():
+    """Return by package, which is its metadata folder: the bytes of its list of files, and its modules and folders."""
+    found = {}
+    for folder in list_packages():
+        # Two levels are checked in milliseconds, all files in half a second.
+        entries = {"/".join(name.split("/")[:2]) for name in list_files(folder) if not name.startswith("..")}
+        name = folder.relative_to(ENVIRONMENT).as_posix()
+        found[name] = [os.path.getsize(str(get_record(folder))), sorted(entries)]
+    return found
+
+
+def has_packages(described):
+    """Return whether all packages that `describe_packages` returned are still there."""
+    for name, (record_bytes, entries) in described.items():
+        folder = ENVIRONMENT / name
+        try:
+            is_same = os.path.getsize(str(get_record(folder))) == record_bytes
+        except OSError:
+            return False
+        site = str(folder.parent)
+        if not is_same or not all(os.path.exists(os.path.join(site, entry)) for entry in entries):
+            return False
+    return bool(described)
 
 
 def remove_incomplete_packages():

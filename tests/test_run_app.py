@@ -21,14 +21,22 @@ pytestmark = pytest.mark.slow
 APP = "import sys, thing\nprint('APP', thing.VERSION, sys.prefix, *sys.argv[1:])\n"
 
 
-def make_wheel(folder: Path, version: str, extra: str = "", ballast: int = 0, package: str = "thing") -> None:
-    """Write a wheel of a package that contains only its version, and optionally some bytes."""
+def make_wheel(
+    folder: Path,
+    version: str,
+    extra: str = "",
+    ballast: int = 0,
+    package: str = "thing",
+    modules: tuple[str, ...] = (),
+) -> None:
+    """Write a wheel of a package that contains only its version, and optionally some bytes and empty modules."""
     folder.mkdir(exist_ok=True)
     information = f"{package}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n{extra}"
     files = {
         f"{package}.py": f"VERSION = '{version}'\n".encode(),
         f"{package}-ballast.bin": bytes(ballast),
+        **dict.fromkeys(modules, b""),
         f"{information}/METADATA": metadata.encode(),
         f"{information}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -156,6 +164,38 @@ def test_run_app_reinstalls_a_package_that_a_killed_setup_left_incomplete(projec
     code, output = project.run()
     assert code == 0, output
     assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+def find_site_packages(project: Project) -> Path:
+    return next((project.folder / ".venv").glob("lib/python*/site-packages"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda site: shutil.rmtree(site / "thing-1.0.dist-info"),
+        lambda site: (site / "thing-1.0.dist-info" / "RECORD").write_text(""),
+        lambda site: (site / "thing-1.0.dist-info" / "RECORD").write_text("thing.py,,\n" + "#" * 9),
+        lambda site: (site / "thing-1.0.dist-info" / "METADATA").unlink(),
+        lambda site: (site / "thing.py").unlink(),
+        lambda site: shutil.rmtree(site / "parts" / "inner"),
+        lambda site: shutil.rmtree(site / "parts-1.0.dist-info"),
+    ],
+)
+def test_run_app_reinstalls_a_package_that_was_damaged_after_the_setup(project: Project, damage):
+    make_wheel(project.wheels, "1.0", package="parts", modules=("parts/__init__.py", "parts/inner/__init__.py"))
+    make_wheel(project.wheels, "1.0", extra="Requires-Dist: parts\n")
+    code, output = project.run()
+    assert code == 0, output
+    assert len(project.run()[1].splitlines()) == 1  # nothing is installed again
+    site = find_site_packages(project)
+    damage(site)
+    code, output = project.run()
+    assert code == 0, output
+    assert "Installing" in output
+    for name in ("thing.py", "parts/inner/__init__.py", "thing-1.0.dist-info/METADATA", "parts-1.0.dist-info/RECORD"):
+        assert (site / name).exists(), name
+    assert len(project.run()[1].splitlines()) == 1
 
 
 def test_run_app_installs_once_for_two_starts(project: Project):
