@@ -29,8 +29,8 @@ _RESULTS = 60
 _PLACING_NEIGHBOURS = 10
 """More neighbours would pull the image to the middle of the map."""
 
-_MAX_MARKER_CHARACTERS, _MAX_TITLE_CHARACTERS = 40, 15
-"""Maximum length of the file name on the map, and in the title: the cluster follows it, and must not be cut off."""
+_MAX_NAME_CHARACTERS = 12
+"""Maximum length of the file name on the map and in the filter bar: the cluster follows it, and must not be cut off."""
 
 _MAX_ENCODERS = 2
 """A network takes about 50 MB."""
@@ -70,7 +70,7 @@ class ImageSearchResult(NamedTuple):
     """Cosine similarity to the file, in the order of the ids."""
 
     title: str
-    """Describes the images after their number, with the cluster of the file; safe text."""
+    """Describes the images, with the cluster of the file; safe text."""
 
     placed: PlacedImage
 
@@ -85,11 +85,9 @@ def search_view_by_image(view: ClusterView, file: ImageFile) -> ImageSearchResul
     found = _search(view, file)
     name = to_printable(file.name)
     confidence = "" if found.confidence is None else f" {found.confidence:.0%}"
-    cluster = f"{view.format_cluster(found.cluster)}{confidence}"
-    caption = f"{shorten_middle(name, _MAX_MARKER_CHARACTERS)}: {cluster}"
+    caption = f"{shorten_middle(name, _MAX_NAME_CHARACTERS)}: {view.format_cluster(found.cluster)}{confidence}"
     placed = PlacedImage(caption, found.ids[:_PLACING_NEIGHBOURS], found.similarity[:_PLACING_NEIGHBOURS])
-    title = f"similar to {shorten_middle(name, _MAX_TITLE_CHARACTERS)}: {cluster}"
-    return ImageSearchResult(found.ids, found.similarity, title, placed)
+    return ImageSearchResult(found.ids, found.similarity, f"similar to {caption}", placed)
 
 
 def _search(view: ClusterView, file: ImageFile) -> SimilarImages:

@@ -85,8 +85,9 @@ def _list_chips(view: ClusterView) -> list[ActiveFilter]:
     chips = describe_filters(view, get_explore_state().filters)
     listing = get_listing(view)
     if listing is not None:
-        text = f"{format_count(len(view.find_rows(listing.ids)), 'image')} {listing.title}"
-        chips.append(ActiveFilter(_SELECTION, text))
+        count = f"{format_count(len(view.find_rows(listing.ids)), 'image')} "
+        # The title of a search by image ends with its cluster, for which the number leaves no room.
+        chips.append(ActiveFilter(_SELECTION, f"{'' if listing.placed else count}{listing.title}"))
     if view.shown_level is not None:
         chips.append(ActiveFilter(_LEVEL, f"preview of {format_count(view.shown_level, 'cluster')}"))
     return chips

@@ -26,7 +26,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
       button.dataset.name = chip.name;
       return button;
     });
-    if (made.length > 1) made.push(buildChip("Clear all", "all", "Remove all filters", () => remove(data.chips)));
+    if (made.length > ONE_LINE_CHIPS) made.push(buildChip("Clear all", "all", "Remove all filters", () => remove(data.chips)));
     list.replaceChildren(...made);
   }
 }
