@@ -26,7 +26,7 @@ from crlc.runs.metrics_follower import get_follower
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
-_HEIGHT_PIXELS = 84
+_HEIGHT_PIXELS = 98
 _WITH_MOVES = "label-with-moves"
 
 

@@ -22,6 +22,18 @@ ALL_IMAGES_LOADED = """() => {
   return visible.every(image => image.complete && image.naturalWidth);
 }"""
 
+SIZES = ((1280, 720), (1440, 900), (1920, 1080))
+MAX_REST_PIXELS = 90
+"""Height of the selection bar below map and gallery."""
+
+WITHOUT_CUT_LABELS = ("start", "train", "clusters", "label", "runs", "export")
+NOTHING_SCROLLS_SIDEWAYS = """() => [document.documentElement, document.querySelector("[data-testid='stMain']")]
+  .every((one) => one.scrollWidth <= one.clientWidth)"""
+CUT_LABELS = """() => [...document.querySelectorAll("[data-testid='stMain'] :is(button, label) *")].filter((one) => {
+  const isCut = getComputedStyle(one).textOverflow === 'ellipsis' && one.scrollWidth > one.clientWidth + 1;
+  return isCut && one.checkVisibility();
+}).map((one) => one.textContent)"""
+
 MAIN_CONTENT: dict[str, Callable[[Page], Locator]] = {
     "start": lambda page: by_key(page, "dataset-digits").get_by_text("1,797 images · 16 px").first,
     "train": lambda page: page.locator(".js-plotly-plot .lines").first,
@@ -59,8 +71,28 @@ def test_every_page_shows_its_main_content(browser: Browser, example: str, schem
         assert page.get_by_test_id("stException").count() == 0
         page.screenshot(path=folder / f"{entry.name}_{scheme}.png")
         assert find_violations(page) == [], entry.name
+        if scheme == "light":
+            check_sizes(page, entry.name)
     check_further_screens(page)
     page.close()
+
+
+def check_sizes(page: Page, name: str) -> None:
+    """Check that a page fits into windows of other sizes; the same page is resized, which is faster than loading it."""
+    before = page.viewport_size
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(NOTHING_SCROLLS_SIDEWAYS)
+        page.wait_for_function("() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))")
+        page.screenshot(path=ARTIFACTS / "screens" / f"{name}_{width}.png")
+        if name == "explore":
+            for part in (page.locator(".st-key-explore-map"), page.locator(".st-key-scroll-explore")):
+                box = part.bounding_box()
+                assert height - MAX_REST_PIXELS < box["y"] + box["height"] < height, (name, width, height, box)
+                assert box["height"] > height / 2, (name, width, height, box)
+        elif name in WITHOUT_CUT_LABELS:
+            assert page.evaluate(CUT_LABELS) == [], (name, width)
+    page.set_viewport_size(before)
 
 
 def check_further_screens(page: Page) -> None:

@@ -88,7 +88,7 @@ class Card {
       if (!isEditing) return chip;
       chip.type = "button";
       chip.setAttribute("aria-pressed", word.name === card.name);
-      chip.setAttribute("aria-label", `${word.name} ${score}: use as the name of cluster ${this.number}`);
+      chip.setAttribute("aria-label", `${word.name} ${score}: use as name for cluster ${this.number}`);
       chip.onclick = () => this.deck.useWord(this.number, word.name);
       return chip;
     });
