@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from crlc.errors import CrlcError, NotFoundError
+from crlc.errors import CrlcError, NotFoundError, explain_system_error
 from crlc.formatting import format_duration
 from crlc.runs.folder import RunFolder
 from crlc.runs.run_title import format_run_title
@@ -109,7 +109,7 @@ def _iterate_runs(workspace: Workspace) -> Iterator[RunEntry | DamagedRun]:
         except FileNotFoundError:
             continue  # just deleted
         except (CrlcError, OSError) as error:
-            yield DamagedRun(run_id, str(error))
+            yield DamagedRun(run_id, str(explain_system_error(error, file) or error))
         except (KeyError, TypeError, ValueError) as error:
             yield DamagedRun(run_id, f"{file} cannot be read ({error!r}).")
 
@@ -140,6 +140,8 @@ def assign_unique_titles(entries: Sequence[RunEntry]) -> list[RunEntry]:
 def _read_entry(folder: Path, *_: int) -> RunEntry:
     content = RunFolder(folder).read_metadata()
     settings = content["settings"]
+    if "clusters" not in settings:  # the pages show it
+        raise KeyError("settings.clusters")
     created = datetime.fromisoformat(content["created"]).astimezone()
     return RunEntry(
         folder.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
@@ -59,11 +60,23 @@ class Exploration:
         return int(self.metadata["clusters"])
 
 
-class _ExplorationEntries(TypedDict):
+class _MapEntries(TypedDict):
+    method: str
+
+
+class _RequiredExplorationEntries(TypedDict):
     dataset_uid: str
     manifest_version: int
     folder: str
     clusters: int
+    map: _MapEntries
+
+
+class _ExplorationEntries(_RequiredExplorationEntries, total=False):
+    backbone: str
+    image_size: int
+    seed: int
+    of: int
 
 
 def read_exploration(dataset: ImageDataset) -> Exploration | None:
@@ -91,6 +104,8 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
     if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, get_explored_version(dataset)):
         return None
+    if Path(metadata["folder"]).name != metadata["folder"]:
+        raise DamagedError(f"{dataset.folder / MARKER} is damaged: it names a file elsewhere.", advice=_ADVICE)
     folder = dataset.folder / "exploration" / metadata["folder"]
     loaded = {
         name: load_required_array(folder / f"{name}.npy", _ADVICE, is_mapped=name == "vectors") for name in _ARRAYS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import AccessError
-from crlc.services.exploration import read_exploration
+from crlc.services.exploration import MARKER, read_exploration
 from crlc.workspace import Workspace
 from tests.fixtures.mutations import break_array_header
 from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_exploration
@@ -49,6 +50,16 @@ def test_exploration_with_a_damaged_array_is_none(dataset: ImageDataset, name: s
 )
 def test_exploration_with_wrong_values_is_none(dataset: ImageDataset, name: str, damaged: np.ndarray):
     np.save(dataset.folder / "exploration" / "arrays-1" / f"{name}.npy", damaged)
+    assert read_exploration(dataset) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("map", 1e308), ("folder", "../exploration"), ("map", {}), ("of", "x"), ("backbone", 5), ("seed", [])],
+)
+def test_exploration_with_wrong_metadata_is_none(dataset: ImageDataset, name: str, value: object):
+    file = dataset.folder / MARKER
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
     assert read_exploration(dataset) is None
 
 

@@ -6,16 +6,36 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
-from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
+from app.server.routes.maps import MAP_ROUTES, build_coordinates_url, build_ids_url, build_values_url
 from app.view_models.cluster_levels import open_level
 from app.view_models.image_selection import normalize_coordinates
 from app.view_models.view_cache import open_run_view
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor
+from crlc.workspace import Workspace
 from tests.app.conftest import RunningApp
 from tests.app.server.test_asgi import send_request
+from tests.fixtures.mutations import replace_bytes
 from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_tiny_run
+
+
+@pytest.mark.parametrize("file", ["annotations.sqlite", "manifest.sqlite"])
+def test_map_routes_name_a_damaged_database(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+):
+    monkeypatch.setenv("CRLC_WORKSPACE", str(workspace.root))
+    dataset = import_tiny_dataset(workspace, tmp_path / "set")
+    write_tiny_run(workspace, dataset)
+    with AnnotationStore(dataset) as annotations:
+        annotations.label([1], "x")
+    replace_bytes(dataset.folder / file, b"CREATE TABLE meta", b"CREATE T\x93BLE meta")
+    client = TestClient(Starlette(routes=MAP_ROUTES))
+    for path in ("ids.bin", "coordinates/pca.bin", "values/cluster.bin"):
+        response = client.get(f"/maps/runs/tiny-run/{path}")
+        assert (response.status_code, file in response.text) == (404, True)
 
 
 @pytest.mark.slow

@@ -78,6 +78,20 @@ def test_download_of_a_file_with_a_script_has_both(
         shutil.rmtree(Path(response.path).parent)
 
 
+@pytest.mark.parametrize("removed", ["clusters", "created", "preset"])
+def test_export_route_needs_no_entry_of_the_title(
+    workspace: Workspace, run: RunFolder, monkeypatch: pytest.MonkeyPatch, removed: str
+):
+    monkeypatch.setenv("CRLC_WORKSPACE", str(workspace.root))
+    metadata = run.read_metadata()
+    (metadata["settings"] if removed == "clusters" else metadata).pop(removed)
+    run.write_metadata({name: value for name, value in metadata.items() if name not in ("kind", "version")})
+    scope = {"type": "http", "headers": [], "query_string": b"", "path_params": {"run": run.id, "format": "html"}}
+    response = serve_export(Request(scope))
+    assert response.status_code == 200
+    shutil.rmtree(Path(response.path).parent)
+
+
 def test_preview_export_follows_annotations(workspace: Workspace, run: RunFolder):
     def preview(key: str):
         return preview_export(open_exporter(workspace, run), FORMATS[key], ALL)
