@@ -18,6 +18,14 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 IMAGES = 900
 """More than those of the first part of a preview, 500."""
 
+RECORD_TOPS = """() => {
+  window.tops = new Set();
+  setInterval(() => {
+    const map = document.querySelector('.st-key-explore-map');
+    const isDrawn = document.querySelector("[data-testid='stApp'][data-test-script-state='notRunning']");
+    if (map && isDrawn) window.tops.add(Math.round(map.getBoundingClientRect().top));
+  }, 100);
+}"""
 PREVIEW_TIMEOUT_MS = 180_000
 """Enough for a preview on a busy computer."""
 
@@ -37,11 +45,16 @@ def save_photographs(folder: Path) -> None:
 def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: RunningApp, tmp_path: Path):
     save_photographs(tmp_path / "photos")
     import_and_explore(page, tmp_path / "photos")
+    page.evaluate(RECORD_TOPS)
     # First the images in the order of their files, unless the map is faster; then a map of all images.
     first_images = page.get_by_test_id("stMain").locator("img")
     expect(first_images.or_(page.locator(".map")).first).to_be_visible()
     expect(page.locator(".map").first).to_have_attribute("data-drawn", str(IMAGES), timeout=PREVIEW_TIMEOUT_MS)
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
+    # The notice covers no controls, and the map stays where it is while progress comes and goes.
+    expect(page.get_by_test_id("stSidebar").get_by_text(f"Imported {IMAGES} images")).to_be_visible()
+    assert page.get_by_test_id("stToast").count() == 0
+    assert page.evaluate("[...window.tops].length") == 1, page.evaluate("[...window.tops]")
     found = read_exploration(app.workspace.open_dataset("photos"))
     assert found is not None
     assert not found.is_partial
