@@ -19,9 +19,14 @@ from crlc.progress import Progress
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.04, "0.0 s"), (8.24, "8.2 s"), (59, "59 s"), (120, "2 min"), (200, "3 min 20 s"), (7205, "2 h"),
+        (0.04, "0.0 s"),
+        (8.24, "8.2 s"),
+        (59, "59 s"),
+        (120, "2 min"),
+        (200, "3 min 20 s"),
+        (7205, "2 h"),
         (7500, "2 h 5 min"),
-    ],  # fmt: skip
+    ],
 )
 def test_format_duration_uses_at_most_two_units(seconds: float, text: str):
     assert format_duration(seconds) == text
@@ -81,13 +86,6 @@ def test_format_progress_shows_count_speed_and_time_left(progress: Progress, tex
 def test_format_progress_separates_the_parts_for_a_page():
     progress = Progress("Decoding", 500, 2000, 100.0)
     assert format_progress(progress, " · ") == "Decoding · 25% · 500/2,000 · 100 images/s · 15 s left"
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"), [(12, "IMG_0001.jpg"), (11, "IMG_0…1.jpg"), (10, "IMG_…1.jpg"), (3, "I…g")]
-)
-def test_shorten_middle_keeps_start_and_end(limit: int, expected: str):
-    assert shorten_middle("IMG_0001.jpg", limit) == expected
 
 
 @pytest.mark.parametrize(

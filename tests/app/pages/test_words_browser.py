@@ -70,7 +70,7 @@ def test_search_selects_images_and_words_name_clusters(page: Page, app: RunningA
     expect(word.locator(".score")).to_be_visible()
     visible = word.inner_text()
     assert visible in word.get_attribute("aria-label")  # voice control finds a button by the words on it
-    name = visible.rpartition(" ×")[0]
+    name = visible.rpartition(" ×")[0]  # noqa: RUF001
     word.click()
     expect(card).to_have_attribute("aria-label", f"{number} {name}")
     expect(page.get_by_text("ImageNet's 1,000 classes").first).to_be_visible()
