@@ -176,9 +176,9 @@ def test_choose_thumbnails_takes_one_per_cell_without_overlap(script: Page):
     assert script.evaluate(choose.replace("0.8]", "0.7]"), [points, [1, 1, 1, 1, 1, 1]]) == [1, 4]
 
 
-@pytest.mark.parametrize(("more", "shown"), [(38, 2), (39, 0)])
+@pytest.mark.parametrize(("more", "shown"), [(58, 2), (59, 0)])
 def test_choose_thumbnails_shows_none_if_cells_have_too_many_points(script: Page, more: int, shown: int):
-    # Two cells hold a point: more than 20 in each of them on average are too many.
+    # Two cells hold a point: more than 30 in each of them on average are too many.
     chosen = script.evaluate(
         """points => chooseThumbnails(new NearestPoint(new Float32Array(points)),
              new Uint8Array(points.length / 2).fill(1), [0, 0, 1, 1], 0.5)""",
