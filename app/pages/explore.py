@@ -168,7 +168,7 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
             on_change=set_page,
             args=("explore", 0),
             format_func=str.capitalize,
-            width=170,
+            width=155,
             disabled=listing is not None and listing.is_ordered,
             help="Sets the order of the images. Typical images are in the dense middle of their cluster; outliers are "
             "far from all other images.",

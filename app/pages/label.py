@@ -44,6 +44,7 @@ from app.view_models.label_queue import (
     LabelQueue,
     can_reuse_view,
     get_review_order,
+    merge_names,
     queue_cluster,
     queue_selection,
     refill_queue,
@@ -169,8 +170,11 @@ def _show_tools(view: ClusterView) -> None:
 def _apply_decisions(view: ClusterView, state: LabelState) -> None:
     """Store the decisions that came from the browser; a decision sent twice is stored once."""
     batch = parse_batch((get_widget_value(build_component_key(view)) or {}).get("work"))
-    if batch is not None and state.session.apply(batch, open_annotations(view.dataset)):
+    annotations = open_annotations(view.dataset)
+    if batch is not None and state.session.apply(batch, annotations):
         get_explore_state().saved = get_explore_state().problem = None  # messages about older changes
+        used = annotations.refresh().to_label_set().count_by_name()
+        state.names = merge_names(state.names, {}, [name for name in batch.list_labels() if name in used])
 
 
 def _show_desk(view: ClusterView, source: str) -> None:

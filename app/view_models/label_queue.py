@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -149,13 +149,13 @@ def can_reuse_view(older: ClusterView | None, newer: ClusterView) -> bool:
     return len(rows) == len(newer.ids) and np.array_equal(older.clusters[rows], newer.clusters)
 
 
-def merge_names(known: Sequence[str], clusters: Mapping[int, str], used: Mapping[str, int]) -> list[str]:
+def merge_names(known: Sequence[str], clusters: Mapping[int, str], used: Iterable[str]) -> list[str]:
     """Return the names to choose from. Known names keep their position, because number keys refer to positions.
 
     Args:
         known: names so far, in their order.
         clusters: names of clusters by number; they come first among the new names.
-        used: labels in use, with their counts.
+        used: labels in use; those of new decisions in the order of the decisions.
     """
     named = [clusters[number] for number in sorted(clusters)]
     return list(dict.fromkeys([*known, *named, *used]))

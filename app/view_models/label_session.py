@@ -48,6 +48,10 @@ class DecisionBatch(NamedTuple):
 
     decisions: tuple[Decision, ...]
 
+    def list_labels(self) -> list[str]:
+        """Return the names of the labels, in the order in which the browser has assigned keys to new ones."""
+        return [decision.name for decision in self.decisions if decision.act == LABEL]
+
 
 class PreviousState(NamedTuple):
     """State of an image before a decision."""

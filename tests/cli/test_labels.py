@@ -96,7 +96,7 @@ def test_label_prints_json(crlc, tmp_path: Path):
         (["clusters", "last", "split", "0", "--into", "1"], 2, "parts=1"),
         (["clusters", "last", "split", "0", "--into", "5"], 2, "parts=5"),
         (["clusters", "last", "split", "9"], 1, "cluster 9 does not exist"),
-        (["clusters", "last", "move", "0", "9"], 1, "run-1 has no image"),
+        (["clusters", "last", "move", "0", "9"], 1, "has no image with id 9"),
         (["clusters", "last", "move", "5", "1"], 1, "cluster 5 does not exist"),
         (["clusters", "last", "undo"], 1, "nothing to undo in pets"),
     ],

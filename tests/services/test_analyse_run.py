@@ -67,7 +67,7 @@ def test_analysis_leaves_out_removed_changed_and_excluded_images(
     np.testing.assert_allclose(analysis.confidence, [0.9, 0.6, 0.9])
     np.testing.assert_array_equal(analysis.z, np.asarray(run.open_result()[0]["z"])[[0, 2, 3]])
     exclude(dataset, 1, 3, 4)
-    with pytest.raises(NotFoundError, match="run-1"):
+    with pytest.raises(NotFoundError, match="No image of"):
         open_analysis(workspace)
 
 

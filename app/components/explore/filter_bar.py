@@ -54,9 +54,8 @@ def show_filter_bar(view: ClusterView, current: ClusterView, listed: int) -> Non
         current: the current clusters, of which `view` may show another level.
         listed: number of images that the gallery lists.
     """
-    form, columns, level, text, image, chips, count = st.columns(
-        [1.05, 1.05, 1.55, 2, 0.4, 2.6, 1.35], vertical_alignment="center", gap="small"
-    )
+    with st.container(key="filter-bar"):  # explore.css: the widths of the controls
+        form, columns, level, text, image, chips, count = st.columns(7, vertical_alignment="center", gap="xsmall")
     with columns:
         _show_columns_button()
     with level:

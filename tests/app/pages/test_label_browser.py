@@ -258,6 +258,26 @@ def test_label_desk_stays_when_streamlit_removes_the_element_that_ran_last(
     assert read_labels(labelled) == {at: "cat"}
 
 
+def test_label_desk_keeps_the_keys_of_two_new_names_that_arrive_together(
+    page: Page, app: RunningApp, labelled: ImageDataset
+):
+    open_desk(page, app.url)
+    page.evaluate("window.crlcLabelDesk.send = () => {}")  # a busy computer: both names are sent in one message
+    expected = {}
+    for name in ("zebra", "ape"):
+        expected[page.evaluate(CURRENT_IMAGE)] = name
+        page.keyboard.press("n")
+        page.keyboard.type(name)
+        page.keyboard.press("Enter")
+    page.evaluate("delete window.crlcLabelDesk.send; window.crlcLabelDesk.send()")
+    wait_until_saved(page)
+    expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>", "zebra", "ape"])
+    expected[page.evaluate(CURRENT_IMAGE)] = "zebra"
+    page.keyboard.press("3")
+    wait_until_saved(page)
+    assert read_labels(labelled) == expected
+
+
 def test_label_page_labels_many_images_with_a_new_name(page: Page, app: RunningApp, labelled: ImageDataset):
     open_desk(page, app.url)
     by_key(page, "label-mode").get_by_role("radio").nth(1).click()

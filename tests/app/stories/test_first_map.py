@@ -15,7 +15,7 @@ from tests.fixtures.browser import import_and_explore
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-IMAGES = 900
+IMAGES = 600
 """More than those of the first part of a preview, 500."""
 
 RECORD_TOPS = """() => {
@@ -49,10 +49,11 @@ def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: R
     # First the images in the order of their files, unless the map is faster; then a map of all images.
     first_images = page.get_by_test_id("stMain").locator("img")
     expect(first_images.or_(page.locator(".map")).first).to_be_visible()
+    # The notice covers no controls.
+    expect(page.get_by_test_id("stSidebar").get_by_text(f"Imported {IMAGES} images")).to_be_visible()
     expect(page.locator(".map").first).to_have_attribute("data-drawn", str(IMAGES), timeout=PREVIEW_TIMEOUT_MS)
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
-    # The notice covers no controls, and the map stays where it is while progress comes and goes.
-    expect(page.get_by_test_id("stSidebar").get_by_text(f"Imported {IMAGES} images")).to_be_visible()
+    # The map stays where it is while progress comes and goes.
     assert page.get_by_test_id("stToast").count() == 0
     assert page.evaluate("[...window.tops].length") == 1, page.evaluate("[...window.tops]")
     found = read_exploration(app.workspace.open_dataset("photos"))
