@@ -26,7 +26,7 @@ RECORD_TOPS = """() => {
     if (map && isDrawn) window.tops.add(Math.round(map.getBoundingClientRect().top));
   }, 100);
 }"""
-PREVIEW_TIMEOUT_MS = 180_000
+PREVIEW_TIMEOUT_MS = 480_000
 """Enough for a preview on a busy computer."""
 
 
