@@ -35,7 +35,8 @@ from crlc.training.consensus import distil_consensus
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages, load_images, select_positions
 from crlc.training.inputs import FeatureInputs
-from crlc.training.planning import TrainRequest, plan_run
+from crlc.training.planning import plan_run
+from crlc.training.request import TrainRequest
 from crlc.training.subhead_selection import weight_subheads
 from crlc.training.trainer import Trainer
 from crlc.workspace import Workspace

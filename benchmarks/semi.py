@@ -34,7 +34,8 @@ from crlc.training.distributed import ComputeContext
 from crlc.training.feature_cache import load_or_compute_features
 from crlc.training.images import TrainingImages, load_images
 from crlc.training.network_builder import build_network
-from crlc.training.planning import TrainRequest, plan_run
+from crlc.training.planning import plan_run
+from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings
 from crlc.training.trainer import Trainer
 from crlc.workspace import Workspace

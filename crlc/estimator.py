@@ -27,7 +27,8 @@ from crlc.training.images import TrainingImages, load_images
 from crlc.training.inference import Assignments, assign_images
 from crlc.training.inputs import ImageInputs
 from crlc.training.model_file import TrainedModel, load_model, save_model
-from crlc.training.planning import TrainRequest, plan_run
+from crlc.training.planning import plan_run
+from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings, find_setting
 from crlc.workspace import Workspace
 

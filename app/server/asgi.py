@@ -123,6 +123,9 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
         open_url: opens a URL for the user; `None` to open nothing.
     """
     os.environ["CRLC_WORKSPACE"] = str(workspace.absolute())
+    from app.server.library_imports import protect_imports
+
+    protect_imports()  # before any thread starts
     import streamlit as st
     import uvicorn
     from starlette.middleware import Middleware

@@ -12,7 +12,7 @@ from typing import Any
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
 from crlc.training.paper_presets import PAPER_PRESETS, SEMI_PRESETS, build_paper_preset
-from crlc.training.planning import TrainRequest, require_effect
+from crlc.training.request import TrainRequest, require_effect
 from crlc.training.settings import TrainSettings, describe_settings, find_setting
 
 _MIN_SWEEP_VALUES = 2

@@ -26,7 +26,7 @@ from crlc.services.train import prepare_run, resume_run, start_run
 from crlc.training.device import choose_device
 from crlc.training.distributed import ComputeContext
 from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS, build_paper_preset
-from crlc.training.planning import TrainRequest
+from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore

@@ -190,7 +190,7 @@ def _print_finished_run(run_id: str, workspace: Workspace, output: Output) -> bo
 
 def _build_request(options: argparse.Namespace) -> RunRequest:
     from crlc.services.run_preparation import RunRequest
-    from crlc.training.planning import TrainRequest
+    from crlc.training.request import TrainRequest
 
     # The backbone also determines the method: it is not only a value.
     names = [name for name in SETTINGS_WITH_OPTION if name != "backbone"]

@@ -22,8 +22,9 @@ from crlc.services.run_preparation import store_pixels
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import TrainingImages, exclude_ids, load_images, select_positions
 from crlc.training.network_builder import build_network
-from crlc.training.planning import RunPlan, TrainRequest, plan_run
+from crlc.training.planning import RunPlan, plan_run
 from crlc.training.presets import AUTO, FROZEN_HEADS
+from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings
 from crlc.training.time_budget import PRESET_SECONDS, fit_epochs
 from crlc.training.time_estimate import RunTimer, StepKey, TimeRange, make_step_key

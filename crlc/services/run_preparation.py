@@ -16,7 +16,7 @@ from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
 from crlc.training.images import TrainingImages, exclude_ids, load_images
-from crlc.training.planning import TrainRequest
+from crlc.training.request import TrainRequest
 from crlc.training.run_logger import TrainProgress
 from crlc.training.settings import TrainSettings
 from crlc.training.trainer import OptionalInputs

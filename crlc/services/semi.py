@@ -28,8 +28,8 @@ from crlc.training.checkpoint import ModelEntries, WeightsEntries, load_checkpoi
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import exclude_ids, load_images, select_ids
 from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
-from crlc.training.planning import TrainRequest
 from crlc.training.presets import AUTO
+from crlc.training.request import TrainRequest
 from crlc.training.semi import (
     NamedOutputs,
     build_initial_weights,

@@ -13,8 +13,8 @@ from crlc.data.imported_vectors import (
 )
 from crlc.errors import UsageError
 from crlc.formatting import format_count
-from crlc.training.planning import TrainRequest
 from crlc.training.presets import AUTO
+from crlc.training.request import TrainRequest
 from crlc.training.settings import DEFAULT_BACKBONE, TrainSettings
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from crlc.backbone_catalogue import OPEN_CLIP_PREFIX
@@ -13,29 +12,11 @@ from crlc.errors import UsageError
 from crlc.model.pretrained import load_pretrained
 from crlc.training.images import TrainingImages
 from crlc.training.presets import AUTO, MethodChoice, PresetContext, build_preset, choose_method
+from crlc.training.request import TrainRequest, require_effect
 from crlc.training.settings import NEIGHBOURS, PIP_BACKBONES, SCRATCH_NAMES, TrainSettings
 
 _SAMPLE_IMAGES = 64
 _IMAGENET_SIZE = 224
-
-
-@dataclass(frozen=True)
-class TrainRequest:
-    """Requested preset, method and settings; `None` where the request leaves the choice open."""
-
-    preset: str = "quick"
-    method: str = AUTO
-    frozen: bool | None = None
-    backbone: str | None = None
-    weights: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
-    """Values of other settings by field name."""
-
-    assignments: tuple[str, ...] = ()
-    """Values of other settings as `name=value`."""
-
-    variant: str = ""
-    """Variant of a paper preset, such as `memory-bank`; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -96,29 +77,6 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings, image_siz
     if request.backbone.startswith(VECTORS_PREFIX):
         return {"image_size": image_size}  # images are only shown: any stored size will do
     return {"image_size": load_pretrained(request.backbone, request.weights).image_size}
-
-
-def require_effect(request: TrainRequest, settings: TrainSettings) -> None:
-    """Check that every requested value has an effect with the preset's settings.
-
-    Raises:
-        UsageError: a value would have no effect.
-    """
-    method = settings.stages.method
-    if request.method not in (AUTO, method):
-        raise UsageError(f"method={request.method!r} is not allowed with preset={request.preset!r}: it is {method}.")
-    uses_neighbours = settings.pairing.pairs == NEIGHBOURS
-    if request.frozen and not uses_neighbours:
-        raise UsageError(f"frozen=True is not allowed with method={method!r}.", advice="Choose method='two-stage'.")
-    if "neighbours" in request.values and not uses_neighbours:
-        raise UsageError(f"neighbours have no effect with method={method!r}.", advice="Choose method='two-stage'.")
-    uses_stored = settings.model.frozen and settings.model.stored_features
-    stays_frozen = uses_stored and not settings.stages.finetune_epochs and request.frozen is not False
-    if "augment" in request.values and stays_frozen:
-        raise UsageError(
-            "augment has no effect while the backbone is frozen.",
-            advice="Fine-tune the backbone (frozen=False), or choose method='end-to-end'.",
-        )
 
 
 def _choose_method(request: TrainRequest, *, has_glyphs: bool, image_size: int, has_gpu: bool) -> MethodChoice:

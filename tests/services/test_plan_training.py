@@ -15,7 +15,8 @@ from crlc.services.run_preparation import RunRequest
 from crlc.services.train import prepare_run, start_run
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages
-from crlc.training.planning import RunPlan, TrainRequest
+from crlc.training.planning import RunPlan
+from crlc.training.request import TrainRequest
 from crlc.training.time_budget import PRESET_SECONDS
 from crlc.training.time_estimate import make_step_key
 from crlc.workspace import Workspace

@@ -14,7 +14,7 @@ from crlc.services.run_preparation import RunRequest, SuggestClusters, TrainingE
 from crlc.services.run_summary import DAMAGED, summarize_run, summarize_run_or_damage
 from crlc.services.train import estimate_runs, prepare_run, resume_run, start_run, stop_run
 from crlc.training.distributed import ComputeContext
-from crlc.training.planning import TrainRequest
+from crlc.training.request import TrainRequest
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 

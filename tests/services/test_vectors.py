@@ -12,7 +12,7 @@ import pytest
 from crlc.data.imported_vectors import read_imported_vectors
 from crlc.errors import UsageError
 from crlc.services.vectors import apply_to_request, require_vectors
-from crlc.training.planning import TrainRequest
+from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 from tests.fixtures.images import save_images

@@ -7,7 +7,8 @@ import pytest
 
 from crlc.errors import UsageError
 from crlc.training.images import TrainingImages
-from crlc.training.planning import TrainRequest, plan_run
+from crlc.training.planning import plan_run
+from crlc.training.request import TrainRequest
 
 RANDOM = np.random.default_rng(0)
 PHOTOS = TrainingImages.from_array(RANDOM.integers(0, 256, (20, 48, 48, 3), dtype=np.uint8))
