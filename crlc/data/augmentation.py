@@ -19,6 +19,8 @@ GREY_WEIGHTS = (0.2989, 0.587, 0.114)  # ITU-R 601, as in torchvision
 MAX_GLYPH_SIZE = 32
 """Largest side in pixels at which grey images are treated as glyphs."""
 
+_CROP_TRIES = 10  # as in torchvision
+
 # Hue is a rotation in the plane of I and Q of the YIQ colour space.
 _TO_YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
 
@@ -310,8 +312,8 @@ class _RandomDraws:
         self._here = slice(start, start + count)
         self._generator, self._device = generator, device
 
-    def draw_uniform(self, lowest: float, highest: float) -> Tensor:
-        return lowest + (highest - lowest) * self._draw()
+    def draw_uniform(self, lowest: float, highest: float, columns: int | None = None) -> Tensor:
+        return lowest + (highest - lowest) * self._draw(columns)
 
     def draw_event(self, probability: float) -> Tensor:
         return (self._draw() < probability).float()
@@ -319,8 +321,9 @@ class _RandomDraws:
     def draw_normal(self, shape: torch.Size) -> Tensor:
         return self._move(torch.randn(self._total, *shape, generator=self._generator))
 
-    def _draw(self) -> Tensor:
-        return self._move(torch.rand(self._total, generator=self._generator))
+    def _draw(self, columns: int | None = None) -> Tensor:
+        shape = (self._total,) if columns is None else (self._total, columns)
+        return self._move(torch.rand(shape, generator=self._generator))
 
     def _move(self, draws: Tensor) -> Tensor:
         # A blocking copy to a GPU would wait for all work before it, ten times per view. CUDA has copied pageable
@@ -331,10 +334,9 @@ class _RandomDraws:
 def _draw_warp(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor | None) -> Tensor | None:
     crops = recipe.crop != (1.0, 1.0) or recipe.flip > 0
     turns = recipe.rotation or recipe.shear or recipe.zoom or recipe.shift
-    if aspects is None:
-        maps = _draw_crop(recipe, draws) if crops else None
-    else:
-        maps = _draw_whole_crop(recipe, draws, aspects) if crops else _make_centre_maps(aspects)
+    maps = _draw_crop(recipe, draws, aspects) if crops else None
+    if maps is None and aspects is not None:
+        maps = _make_centre_maps(aspects)
     if not turns:
         return maps
     angle = draws.draw_uniform(-recipe.rotation, recipe.rotation)
@@ -355,26 +357,23 @@ def _compose(first: Tensor, second: Tensor) -> Tensor:
     return torch.cat([linear, moved], dim=2)
 
 
-def _draw_crop(recipe: AugmentationRecipe, draws: _RandomDraws) -> Tensor:
-    area = draws.draw_uniform(*recipe.crop)
-    ratio = draws.draw_uniform(-math.log(recipe.crop_ratio), math.log(recipe.crop_ratio)).exp()
-    width, height = (area * ratio).sqrt().clamp_max(1), (area / ratio).sqrt().clamp_max(1)
-    left, top = draws.draw_uniform(0, 1) * (1 - width), draws.draw_uniform(0, 1) * (1 - height)
-    return make_crop_maps(left, top, width, height, draws.draw_event(recipe.flip))
+def _draw_crop(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor | None) -> Tensor:
+    """Return random crops, in fractions of the image, which is square or an original stretched to a square.
 
-
-def _draw_whole_crop(recipe: AugmentationRecipe, draws: _RandomDraws, aspects: Tensor) -> Tensor:
-    """Return random crops of whole images, in fractions of the stretched square.
-
-    The crop has the drawn area and aspect ratio in the original. A crop that does not fit is made smaller, with its
-    aspect ratio; torchvision draws again instead.
+    As in torchvision, area and aspect ratio in the original are drawn until the crop fits, at most ten times; after
+    that, it is the largest centred crop of an allowed aspect ratio.
     """
-    area = draws.draw_uniform(*recipe.crop)
-    ratio = draws.draw_uniform(-math.log(recipe.crop_ratio), math.log(recipe.crop_ratio)).exp()
-    width, height = (area * ratio / aspects).sqrt(), (area * aspects / ratio).sqrt()
-    excess = torch.maximum(width, height).clamp_min(1)
-    width, height = width / excess, height / excess
-    left, top = draws.draw_uniform(0, 1) * (1 - width), draws.draw_uniform(0, 1) * (1 - height)
+    largest = math.log(recipe.crop_ratio)
+    area = draws.draw_uniform(*recipe.crop, columns=_CROP_TRIES)
+    ratio = draws.draw_uniform(-largest, largest, columns=_CROP_TRIES).exp()
+    stretch = torch.ones_like(area[:, 0]) if aspects is None else aspects
+    widths, heights = (area * ratio / stretch[:, None]).sqrt(), (area * stretch[:, None] / ratio).sqrt()
+    fits = (widths <= 1) & (heights <= 1)
+    first, is_found = fits.float().argmax(dim=1, keepdim=True), fits.any(dim=1)
+    allowed = stretch.clamp(1 / recipe.crop_ratio, recipe.crop_ratio)
+    width = torch.where(is_found, widths.gather(1, first)[:, 0], (allowed / stretch).clamp_max(1))
+    height = torch.where(is_found, heights.gather(1, first)[:, 0], (stretch / allowed).clamp_max(1))
+    left, top = (torch.where(is_found, draws.draw_uniform(0, 1), 0.5) * (1 - side) for side in (width, height))
     return make_crop_maps(left, top, width, height, draws.draw_event(recipe.flip))
 
 

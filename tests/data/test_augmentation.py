@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torchvision.transforms import InterpolationMode
+from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms import functional as theirs
 
+from crlc.data import augmentation
 from crlc.data.augmentation import (
     GLYPH,
     PHOTO,
@@ -158,6 +159,29 @@ def test_view_crops_the_requested_fraction_of_the_area():
     )
     spread = view[:, 0].amax(dim=(1, 2)) - view[:, 0].amin(dim=(1, 2))
     assert spread.mean().item() == pytest.approx(0.5, abs=0.04)  # half the side
+
+
+@pytest.mark.parametrize("aspect", [0.3, 3 / 4, 1.0, 4 / 3, 2.0, 8.0])
+def test_random_crops_have_the_areas_and_places_of_torchvision(aspect: float):
+    count, height = 20_000, 3000  # torchvision rounds to whole pixels
+    width = round(aspect * height)
+    image = torch.zeros(3, 1, 1).expand(3, height, width)
+    torch.manual_seed(0)
+    drawn = [RandomResizedCrop.get_params(image, [0.2, 1.0], [3 / 4, 4 / 3]) for _ in range(2000)]
+    top, left, tall, wide = torch.tensor(drawn, dtype=torch.float64).T
+    expected = torch.stack([left / width, top / height, wide / width, tall / height, wide * tall / (width * height)])
+
+    draws = augmentation._RandomDraws(count, torch.Generator().manual_seed(0), torch.device("cpu"), None)
+    aspects = None if aspect == 1.0 else torch.full((count,), aspect)
+    maps = augmentation._draw_crop(RECIPES["photo"], draws, aspects).double()
+    wide, tall = maps[:, 0, 0].abs(), maps[:, 1, 1]
+    left, top = (maps[:, 0, 2] + 1 - wide) / 2, (maps[:, 1, 2] + 1 - tall) / 2
+    ours = torch.stack([left, top, wide, tall, wide * tall])
+    assert float(ours.min()) > -1e-6
+    assert float((left + wide).max()) < 1 + 1e-6
+    # Means and standard deviations of 2,000 draws; five standard errors.
+    torch.testing.assert_close(ours.mean(1), expected.mean(1), atol=5 * 0.25 / 2000**0.5, rtol=0)
+    torch.testing.assert_close(ours.std(1), expected.std(1), atol=0.02, rtol=0)
 
 
 @pytest.mark.parametrize(("probability", "recipe"), [(0.2, "photo"), (0.0, "glyph")])
