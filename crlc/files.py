@@ -195,25 +195,31 @@ class ArrayFile:
 
 
 @contextmanager
-def writer_lock(path: Path, what: str, timeout_seconds: float = 0.0) -> Iterator[None]:
+def writer_lock(
+    path: Path, what: str, timeout_seconds: float = 0.0, *, wait: Callable[[], object] | None = None
+) -> Iterator[None]:
     """Hold an exclusive lock between processes; the system releases it when the process ends.
 
     Args:
         path: the lock file.
         what: name of the locked file or folder in the error message.
         timeout_seconds: how long to wait for another process to release the lock.
+        wait: called each time that this has passed: the lock is then tried again, until it is free or `wait` raises.
 
     Raises:
         BusyError: another process holds the lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path)
-    try:
-        lock.acquire(timeout=timeout_seconds)
-    except Timeout:
-        raise BusyError(
-            f"{what} is being written by another process.", advice="Wait for it to finish, then try again."
-        ) from None
+    while not lock.is_locked:
+        try:
+            lock.acquire(timeout=timeout_seconds)
+        except Timeout:
+            if wait is None:
+                raise BusyError(
+                    f"{what} is being written by another process.", advice="Wait for it to finish, then try again."
+                ) from None
+            wait()
     try:
         yield
     finally:

@@ -85,7 +85,9 @@ def _create_view(view: ClusterView, level: int) -> ClusterView:
             return view
         state = analysis.annotations.copy()
         state.apply(edit)
-        shown: ClusterView = RunView(RunAnalysis(analysis.run, analysis.dataset, state), key, view.colours, view)
+        shown: ClusterView = RunView(
+            RunAnalysis(analysis.run, analysis.dataset, state, analysis.result), key, view.colours, view
+        )
     else:
         assert isinstance(view, DatasetView)
         if level == levels.current:

@@ -12,7 +12,7 @@ from crlc.clusters.colours import load_or_assign_colours
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
 from crlc.runs.folder import RunFolder
-from crlc.runs.results import read_result
+from crlc.runs.results import RunResult, read_result
 from crlc.services.analyse_run import RunAnalysis
 from crlc.services.exploration import read_exploration
 from crlc.workspace import Workspace
@@ -65,32 +65,29 @@ def open_run_view(workspace: Workspace, run: RunFolder) -> RunView:
     dataset = RunStore(workspace).open_dataset_of(run.read_metadata(), require_unchanged=False)
     with _lock:
         annotation_state = open_annotations(dataset).refresh()
-        metadata = read_result(run).metadata
-        state = f"{dataset.info.uid} {dataset.version} {annotation_state.last_row_id}"
         cache_key = (str(workspace.root), RunView.kind, run.id)
         before = _views.get(cache_key)
-        state_key = f"{run.path} {_select_shown_metadata(before, metadata)['folder']} {state}"
+        previous = before[1] if before is not None and isinstance(before[1], RunView) else None
+        result = _select_shown_result(previous, read_result(run))
+        shown = f"{run.path} {result.metadata['folder']}"
+        state_key = f"{shown} {dataset.info.uid} {dataset.version} {annotation_state.last_row_id}"
         if before is None or before[0] != state_key:
-            state_key = f"{run.path} {metadata['folder']} {state}"
-            analysis = RunAnalysis(run, dataset, annotation_state)
-            previous = before[1] if before is not None and isinstance(before[1], RunView) else None
-            _store_view(
-                cache_key,
-                state_key,
-                RunView(analysis, state_key, load_or_assign_colours(workspace, run), previous),
-            )
+            is_shown_already = previous is not None and previous.analysis.result is result
+            colours = previous.colours if previous and is_shown_already else load_or_assign_colours(workspace, run)
+            analysis = RunAnalysis(run, dataset, annotation_state, result)
+            _store_view(cache_key, state_key, RunView(analysis, state_key, colours, previous))
         _views.move_to_end(cache_key)
         view = _views[cache_key][1]
         assert isinstance(view, RunView)
         return view
 
 
-def _select_shown_metadata(before: tuple[str, ClusterView] | None, newest: dict[str, Any]) -> dict[str, Any]:
-    """Return the metadata of the result to show: while a run trains, the open result stays."""
-    if before is None or not isinstance(before[1], RunView):
+def _select_shown_result(previous: RunView | None, newest: RunResult) -> RunResult:
+    """Return the result to show: while a run trains, the open result stays, also after an edit."""
+    if previous is None:
         return newest
-    own = before[1].analysis.result.metadata
-    return newest if own.get("final", True) or newest.get("final", True) else own
+    own = previous.analysis.result
+    return newest if own.metadata.get("final", True) or newest.metadata.get("final", True) else own
 
 
 def read_newest_metadata(view: RunView) -> dict[str, Any]:

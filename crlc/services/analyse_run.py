@@ -98,22 +98,25 @@ class QualityReport:
 
 
 class RunAnalysis:
-    """Snapshot of the newest result of a run. Expensive values are computed on first use and cached."""
+    """Snapshot of a result of a run. Expensive values are computed on first use and cached."""
 
-    def __init__(self, run: RunFolder, dataset: ImageDataset, annotations: AnnotationState) -> None:
-        """Read the newest result.
+    def __init__(
+        self, run: RunFolder, dataset: ImageDataset, annotations: AnnotationState, result: RunResult | None = None
+    ) -> None:
+        """Read the newest result, or use one that was read before.
 
         Args:
             run: the run.
             dataset: dataset of the run.
             annotations: current labels, exclusions and edits of the dataset.
+            result: the result; by default the newest one is read.
 
         Raises:
             NotFoundError: the run has no result, or all its images were removed, changed or excluded.
             DamagedError: the result cannot be read.
         """
         self.run, self.dataset, self.annotations = run, dataset, annotations
-        self.result: RunResult = read_result(run)
+        self.result = read_result(run) if result is None else result
         self.clustering = Clustering.from_run(run, dataset, self.result.arrays)
         """Clustering of all images that have not changed since the run, including excluded images."""
         edited = self.clustering.apply_edits(annotations)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -30,14 +31,16 @@ from crlc.data.imported_vectors import VECTORS, require_whole_vectors
 from crlc.files import writer_lock
 from crlc.model import CrlcNetwork
 from crlc.model.class_head import ImageNetClassifier
-from crlc.progress import ProgressCallback, ProgressStage, no_progress
+from crlc.progress import Progress, ProgressCallback, ProgressStage, no_progress
 from crlc.training.distributed import SINGLE_PROCESS, World
 from crlc.training.feature_engine import AUTO, TORCH, create_engine
 from crlc.training.images import TrainingImages
 
 FEATURES_STAGE = "Computing features"
-"""Name of the stage in progress reports."""
+WAITING_STAGE = "Waiting for features that another task computes"
+"""Names of stages in progress reports."""
 
+_POLL_SECONDS = 0.25
 _BATCH_IMAGES = 64
 _FEW_IMAGES = 200
 _SHARD_ROWS = 4096
@@ -112,9 +115,13 @@ def load_or_compute_features(
     if len(missing):
         if identity.startswith(f"{VECTORS}-"):  # no backbone can compute them again
             require_whole_vectors(cache)
-        own = missing[world.rank :: world.size]
         part = folder if world.size == 1 else folder / f"part-{world.rank}"
-        with writer_lock(folder.with_suffix(f".{world.rank}.lock"), f"The feature cache {folder.name}"):
+        lock = folder.with_suffix(f".{world.rank}.lock")
+        waiting = Progress(WAITING_STAGE, 0, None, 0.0)
+        # The preview of the app computes the same features: a training run waits for them, and uses them.
+        with writer_lock(lock, f"The feature cache {folder.name}", _POLL_SECONDS, wait=partial(report, waiting)):
+            own = missing[world.rank :: world.size]
+            own = own[~FeatureCache(folder).contains(make_feature_keys(images)[own])]
             if len(own):  # fewer images may be missing than there are processes
                 _compute_features(network, images, own, FeatureCache(part), (engine, identity), report)
         world.wait_for_all()

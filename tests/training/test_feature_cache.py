@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,16 @@ import torch
 from numpy.typing import NDArray
 
 from crlc.analysis.class_scores import rank_classes
+from crlc.files import writer_lock
 from crlc.model.class_head import ImageNetClassifier
-from crlc.training.feature_cache import BackboneFeatures, FeatureCache, load_or_compute_features, make_feature_keys
+from crlc.progress import Progress
+from crlc.training.feature_cache import (
+    WAITING_STAGE,
+    BackboneFeatures,
+    FeatureCache,
+    load_or_compute_features,
+    make_feature_keys,
+)
 from crlc.training.images import select_positions
 from tests.conftest import ROOT
 from tests.fixtures.known_features import build_network, compute_expected, make_random_images
@@ -48,6 +57,40 @@ def test_features_are_computed_for_new_and_changed_images_only(tmp_path: Path):
     features = load_or_compute_features(network, replace(images, content_versions=versions), "colours", tmp_path)
     assert network.backbone.image_count == 42
     assert_close(features, compute_expected(images))
+
+
+def test_features_wait_for_another_task_and_use_those_it_has_computed(tmp_path: Path):
+    images = make_random_images(100, tmp_path / "features")
+    folder = tmp_path / "features" / "colours-8"
+    other = ExitStack()
+    other.enter_context(writer_lock(folder.with_suffix(".0.lock"), "the cache"))
+    reported: list[str] = []
+
+    def end_other_task(progress: Progress) -> None:
+        reported.append(progress.stage)
+        if reported.count(WAITING_STAGE) == 2 and len(reported) == 2:
+            cache = FeatureCache(folder)  # the other task computes the first 60 images, and ends
+            known = compute_expected(images)[:60].astype(np.float16)
+            cache.add(make_feature_keys(images)[:60], known, None)
+            other.close()
+
+    network = build_network()
+    features = load_or_compute_features(network, images, "colours", tmp_path, report=end_other_task)
+    assert reported[:2] == [WAITING_STAGE, WAITING_STAGE]
+    assert WAITING_STAGE not in reported[2:]
+    assert network.backbone.image_count == 40
+    assert_close(features, compute_expected(images))
+
+
+def test_features_stop_waiting_if_the_report_raises(tmp_path: Path):
+    images = make_random_images(10, tmp_path / "features")
+
+    def stop(_: Progress) -> None:
+        raise InterruptedError
+
+    lock = tmp_path / "features" / "colours-8.0.lock"
+    with writer_lock(lock, "the cache"), pytest.raises(InterruptedError):
+        load_or_compute_features(build_network(), images, "colours", tmp_path, report=stop)
 
 
 def test_features_of_selected_images_keep_their_order(tmp_path: Path):

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.view_models.view_cache import open_run_view
+from app.view_models.view_cache import open_annotations, open_run_view
+from crlc.clusters.clustering import ClusterEditor
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
 from crlc.workspace import Workspace
@@ -53,6 +54,21 @@ def test_partial_result_is_marked_and_replaced_on_request(training_run: RunFolde
     button.click().run()
     assert not test.exception
     assert any("epoch 6 of 10" in one.value for one in test.markdown)
+
+
+def test_edits_during_training_keep_the_displayed_result(training_run: RunFolder, empty: Workspace):
+    run = RunStore(empty).open(training_run.id)
+    shown = open_run_view(empty, run)
+    write_result(run, step=60, clusters=CLUSTERS[::-1])
+    open_annotations(shown.dataset).exclude([1])
+    after = open_run_view(empty, run)
+    assert after.ids.tolist() == shown.ids.tolist()[1:]
+    assert after.clusters.tolist() == CLUSTERS[1:]
+    assert after.colours == shown.colours
+    # The edit of a cluster is one of the displayed result, too.
+    ClusterEditor(open_annotations(after.dataset), after.analysis.clustering, after.cluster_names).set_name(0, "cat")
+    named = open_run_view(empty, run)
+    assert (named.clusters.tolist(), named.cluster_names[0]) == (CLUSTERS[1:], "cat")
 
 
 def test_open_run_view_shows_the_final_result_at_once(training_run: RunFolder, empty: Workspace):
