@@ -6,10 +6,11 @@ import os
 
 import streamlit as st
 
-from app.background.imports import find_running_imports
+from app.background.imports import ImportOutcome, find_running_imports, list_imports
 from app.background.tasks import BackgroundTask
 from app.components.common.safe_text import show_caption
-from app.navigation import link_to
+from app.navigation import get_page, link_to
+from app.state.notices import is_started_here
 from app.view_models.job_titles import describe_job
 from app.view_models.run_table import list_runs
 from crlc.errors import CrlcError
@@ -35,8 +36,19 @@ def show_activity(workspace: Workspace, page_title: str, notice: str | None = No
     st.fragment(_show_activity, run_every=_POLL_SECONDS if is_busy else None)(page_title, notice)
 
 
+def find_own_finished_imports(workspace: Workspace) -> dict[str, ImportOutcome]:
+    """Return the outcomes of the imports that this session has started and not yet shown as finished, by key."""
+    return {
+        key: task.result
+        for key, task in list_imports(workspace).items()
+        if not task.is_running and is_started_here(key) and isinstance(task.result, ImportOutcome)
+    }
+
+
 def _show_activity(page_title: str, notice: str | None) -> None:
     workspace = Workspace()
+    if page_title != get_page("start").title and find_own_finished_imports(workspace):
+        st.rerun()  # the page then shows the notice; no other part of it may have a reason to run again
     imports, jobs = find_running_imports(workspace), _list_active_jobs(workspace)
     running = [job for job in jobs if job.is_running]
     # The user waits for an import: training continues without attention.

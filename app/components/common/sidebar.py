@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.background.imports import ImportOutcome, list_imports
+from app.background.imports import list_imports
 from app.background.tasks import dismiss_task
-from app.components.common.activity import show_activity
+from app.components.common.activity import find_own_finished_imports, show_activity
 from app.components.common.keyboard import show_keyboard_button
 from app.components.common.safe_text import show_error, show_warning
 from app.navigation import get_page, show_page_links
@@ -59,11 +59,9 @@ def show_sidebar(page_title: str = "") -> None:
 
 def _show_finished_imports(workspace: Workspace) -> None:
     """Show how the imports ended that this session has started; the Start page shows those that failed until then."""
+    for key, outcome in find_own_finished_imports(workspace).items():
+        dismiss_task(key)
+        set_import_notice(outcome.text)
     for key, task in list_imports(workspace).items():
-        if task.is_running or not is_started_here(key):
-            continue
-        if isinstance(task.result, ImportOutcome):
-            dismiss_task(key)
-            set_import_notice(task.result.text)
-        elif task.error is not None:
+        if not task.is_running and is_started_here(key) and task.error is not None:
             show_error(task.error)

@@ -60,6 +60,26 @@ def open_names_form(page: Page, name: str) -> None:
     expect(text_box(page, f"label-new-name-{name}")).to_be_visible()
 
 
+def test_label_desk_takes_the_beginning_of_a_name_as_a_new_name(page: Page, app: RunningApp, labelled: ImageDataset):
+    page.goto(f"{app.url}/label")
+    expect(page.locator(".name .text")).to_have_text(["cat", "<b>dog</b>"])
+    page.locator(".desk").focus()
+    first = page.evaluate(CURRENT_IMAGE)
+    page.keyboard.press("n")
+    page.keyboard.type("CA")
+    expect(page.locator(".hint")).to_have_text("Press Enter to create “CA”, Tab for “cat”")
+    page.keyboard.press("Enter")
+    second = page.evaluate(CURRENT_IMAGE)
+    page.keyboard.press("n")
+    page.keyboard.type("<B")
+    page.keyboard.press("Tab")
+    expect(page.locator(".hint")).to_have_count(0)
+    page.keyboard.press("Enter")
+    wait_until_saved(page)
+    labels = read_labels(labelled)
+    assert (labels[first], labels[second]) == ("CA", "<b>dog</b>")
+
+
 def test_label_desk_saves_fast_keys_for_the_right_images(page: Page, app: RunningApp, labelled: ImageDataset):
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))

@@ -110,6 +110,11 @@ class View {
         this.leaveBox();
         if (name) this.desk.label(name);
       } else if (event.key === "Escape") this.leaveBox();
+      else if (event.key === "Tab" && !event.shiftKey && this.completion()) {
+        event.preventDefault();
+        this.box.value = this.completion();
+        this.drawNames();
+      }
     });
     this.names.append(this.namesTitle, this.list, this.box);
   }
@@ -121,12 +126,18 @@ class View {
     this.drawNames();
   }
 
-  /** Return the name that Enter chooses: the typed one, or the only one that still matches. */
+  /** Return the name that Enter chooses: the typed one, as it is written already. A longer name is never chosen, because
+   *  its beginning may be a new name: "sea" beside "seashore". */
   chosenName() {
     const text = this.box.value.trim();
-    const left = this.matching(text);
-    const same = left.find((one) => one.name.toLowerCase() === text.toLowerCase());
-    return same ? same.name : text && left.length === 1 && left[0].name.toLowerCase().startsWith(text.toLowerCase()) ? left[0].name : text;
+    return this.matching(text).find((one) => one.name.toLowerCase() === text.toLowerCase())?.name ?? text;
+  }
+
+  /** Return the only name that starts with the typed text, which Tab completes; `null` if there is none. */
+  completion() {
+    const text = this.box.value.trim().toLowerCase();
+    const names = text ? this.matching(text).map((one) => one.name).filter((name) => name.toLowerCase().startsWith(text)) : [];
+    return names.length === 1 && names[0].toLowerCase() !== text ? names[0] : null;
   }
 
   matching(text) {
@@ -242,9 +253,11 @@ class View {
       return row;
     });
     const typed = this.box.value.trim();
-    if (typed && !shown.some((one) => one.name.toLowerCase() === typed.toLowerCase()))
-      rows.push(element("li", "hint", `Press Enter to create “${this.chosenName()}”`));
-    else if (!rows.length)
+    if (typed && !shown.some((one) => one.name.toLowerCase() === typed.toLowerCase())) {
+      const completion = this.completion();
+      const completing = completion ? `, Tab for “${completion}”` : "";
+      rows.push(element("li", "hint", `Press Enter to create “${typed}”${completing}`));
+    } else if (!rows.length)
       rows.push(element("li", "hint", "No names yet. Press N, type a name, then press Enter to label this image. Then press 1 to reuse it."));
     this.list.replaceChildren(...rows);
   }
