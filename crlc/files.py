@@ -131,6 +131,27 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     return content
 
 
+@contextmanager
+def explain_read_errors(path: Path, advice: str) -> Iterator[None]:
+    """Convert the errors of the system on reading a workspace file, such as a folder in its place, to `CrlcError`.
+
+    Args:
+        path: the file.
+        advice: what the user can do when the file is damaged.
+
+    Raises:
+        DamagedError: the file cannot be read.
+        AccessError: the user has no permission to read the file.
+    """
+    try:
+        yield
+    except PermissionError:
+        raise AccessError.for_path(path, "read") from None
+    except OSError as error:
+        damaged = DamagedError(f"{path} cannot be read ({error.strerror or error}).", advice=advice)
+        raise explain_system_error(error, path) or damaged from None
+
+
 def load_required_array(path: Path, advice: str, *, is_mapped: bool = False) -> NDArray[Any]:
     """Read a .npy file of a workspace.
 

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from crlc.data.dataset import DatasetInfo
-from crlc.errors import BusyError, CrlcError, DamagedError, NotFoundError, explain_disk_full, get_sqlite_code
+from crlc.errors import (
+    AccessError,
+    BusyError,
+    CrlcError,
+    DamagedError,
+    NotFoundError,
+    explain_disk_full,
+    get_sqlite_code,
+)
 from crlc.files import NEWER_VERSION_ADVICE, replace_file, writer_lock
 
 FILE_NAME = "annotations.sqlite"
@@ -177,6 +185,10 @@ class AnnotationLog:
             if self._connection is not None:
                 raise self._make_removed_error() from None
             return None
+        except PermissionError:
+            raise AccessError.for_path(self.path, "read") from None
+        except OSError as error:
+            raise DamagedError(f"{self.path} cannot be read ({error.strerror}).", advice=_ADVICE) from None
         identity = (status.st_dev, status.st_ino)
         if self._connection is not None:
             if identity != self._identity:

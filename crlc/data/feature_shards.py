@@ -9,6 +9,7 @@ whose import takes seconds.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from crlc.array_files import load_array
 from crlc.arrays import BoolArray, ImageIds, IntArray
+from crlc.errors import DamagedError
 from crlc.files import write_file
 
 RANKED_CLASSES = 32
@@ -33,6 +35,8 @@ ClassScores = NDArray[Any]
 _VERSION_BITS = 20
 _MATRIX_AXES = 2
 _FEATURE_TYPES = (np.float16, np.float32)
+_WRONG_KIND_CODES = (errno.EISDIR, errno.ELOOP, errno.ENOTDIR)
+"""Codes of the system for a folder or a link to itself in the place of a file."""
 
 
 class FeatureCache:
@@ -153,6 +157,10 @@ def read_shard(keys_file: Path) -> tuple[IntArray, NDArray[Any]] | None:
         keys, features = load_array(keys_file), load_array(get_features_file(keys_file), is_mapped=True)
     except (ValueError, FileNotFoundError):
         return None
+    except OSError as error:
+        if error.errno in _WRONG_KIND_CODES:
+            return None
+        raise
     if keys.ndim != 1 or keys.dtype != np.int64:
         return None
     is_matrix = features.ndim == _MATRIX_AXES and features.dtype in _FEATURE_TYPES
@@ -169,4 +177,6 @@ def read_class_shard(keys_file: Path, rows: int) -> ClassScores | None:
 
 
 def _write_array(file: Path, array: NDArray[Any]) -> None:
+    if file.is_dir():
+        raise DamagedError(f"{file} is a folder, but must be a file.", advice="Delete it: the file is computed again.")
     write_file(file, partial(np.save, arr=array, allow_pickle=False))

@@ -29,18 +29,22 @@ class MetricsFollower:
         self._last_line = b""
 
     def read_records(self) -> list[dict[str, Any]]:
-        """Return all complete records. They are shared between all readers and must not be modified."""
+        """Return all complete records. They are shared between all readers and must not be modified.
+
+        A file that is missing or damaged, such as a folder in its place, has no records.
+        """
         with self._lock:
-            self._update()
+            try:
+                self._update()
+            except PermissionError:
+                raise
+            except OSError:
+                self._reset()
+                self._stamp = None
             return list(self._records)
 
     def _update(self) -> None:
-        try:
-            status = self._file.stat()
-        except FileNotFoundError:
-            self._reset()
-            self._stamp = None
-            return
+        status = self._file.stat()
         stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         if stamp == self._stamp:
             return

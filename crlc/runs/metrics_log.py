@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from crlc.errors import DamagedError
+from crlc.files import explain_read_errors
 from crlc.json_schema import check_entries
 
 Record = Mapping[str, Any]
@@ -136,26 +137,35 @@ class MetricsLog:
         """Yield all complete records, oldest first.
 
         Raises:
-            DamagedError: a line is not a record.
+            DamagedError: the file cannot be read, or a line is not a record.
+            AccessError: the user has no permission to read the file.
         """
-        if not self.path.exists():
-            return
-        with self.path.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if not line.endswith(b"\n"):
-                    return  # cut off by a crash, or being written right now
-                try:
-                    record = parse_record(line)
-                except ValueError as error:
-                    raise DamagedError(f"{self.path} is damaged: line {number} {error}.", advice=_ADVICE) from None
-                yield record
+        with explain_read_errors(self.path, _ADVICE):
+            try:
+                stream = self.path.open("rb")
+            except FileNotFoundError:
+                return
+            with stream:
+                for number, line in enumerate(stream, 1):
+                    if not line.endswith(b"\n"):
+                        return  # cut off by a crash, or being written right now
+                    try:
+                        record = parse_record(line)
+                    except ValueError as error:
+                        raise DamagedError(f"{self.path} is damaged: line {number} {error}.", advice=_ADVICE) from None
+                    yield record
 
     def summarize(self) -> MetricsSummary:
-        """Return the newest metrics and warnings; the file is read again only after it has changed."""
-        try:
-            status = self.path.stat()
-        except FileNotFoundError:
-            return MetricsSummary()
+        """Return the newest metrics and warnings; the file is read again only after it has changed.
+
+        Raises:
+            CrlcError: see `read`.
+        """
+        with explain_read_errors(self.path, _ADVICE):
+            try:
+                status = self.path.stat()
+            except FileNotFoundError:
+                return MetricsSummary()
         return _summarize_file(self.path, status.st_mtime_ns, status.st_size)
 
     def flush(self) -> int:
@@ -168,8 +178,9 @@ class MetricsLog:
 
     def truncate(self, length: int) -> None:
         """Remove the records after the first `length` bytes, which are later than the checkpoint."""
-        if self.path.exists() and self.path.stat().st_size > length:  # truncating to more would add zeros
-            os.truncate(self.path, length)
+        with explain_read_errors(self.path, _ADVICE):
+            if self.path.exists() and self.path.stat().st_size > length:  # truncating to more would add zeros
+                os.truncate(self.path, length)
 
 
 @lru_cache(maxsize=512)

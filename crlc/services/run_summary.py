@@ -98,3 +98,5 @@ def summarize_run_or_damage(run: RunFolder) -> RunSummary:
         return RunSummary(run.id, DAMAGED, str(error))
     except PermissionError as error:
         return RunSummary(run.id, UNREADABLE, str(AccessError.for_path(error.filename or run.path, "read")))
+    except OSError as error:
+        return RunSummary(run.id, DAMAGED, f"{error.filename or run.path} cannot be read ({error.strerror or error}).")

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -184,10 +185,15 @@ class RunStore:
 
 
 def _read_stamp(folder: Path) -> int | None:
-    """Return the time at which the run in a folder was created; `None` if the folder has no run."""
+    """Return the time at which the run in a folder was created; `None` if the folder has no run.
+
+    A run whose file cannot be read, such as one without permissions or a link to itself, must not hide the others.
+    """
     try:
         return (folder / "run.json").stat().st_mtime_ns
-    except PermissionError:
-        return folder.stat().st_mtime_ns
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        with suppress(FileNotFoundError):  # removed in the meantime
+            return folder.lstat().st_mtime_ns
+    return None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from crlc.data.feature_shards import CLASS_SCORES, RANKED_CLASSES, FeatureCache
+from crlc.errors import DamagedError
 from tests.fixtures.mutations import break_array_header, replace_bytes
 
 KEYS = np.array([3, 5, 9])
@@ -72,3 +73,23 @@ def test_feature_cache_ignores_damaged_classes(folder: Path):
     cache = FeatureCache(folder)
     assert [number for number, _ in cache.iterate_shards_without_classes()] == [0]
     assert not cache.read_classes(KEYS)["probability"].any()
+
+
+@pytest.mark.parametrize("name", [KEYS_FILE, FEATURES_FILE])
+@pytest.mark.parametrize("make", [Path.mkdir, lambda file: file.symlink_to(file)], ids=["folder", "link to itself"])
+def test_shard_with_a_wrong_kind_of_file_is_ignored(folder: Path, name: str, make: Callable[[Path], object]):
+    (folder / name).unlink()
+    make(folder / name)
+    cache = FeatureCache(folder)
+    assert cache.damaged_files == [folder / KEYS_FILE]
+    assert cache.contains(np.concatenate([KEYS, OTHERS])).tolist() == [False] * 3 + [True] * 2
+
+
+def test_classes_are_not_stored_in_the_place_of_a_folder(folder: Path):
+    file = folder / "000001.classes.npy"
+    file.unlink()
+    file.mkdir()
+    cache = FeatureCache(folder)
+    with pytest.raises(DamagedError, match="000001.classes.npy is a folder"):
+        cache.add_classes(0, CLASSES)
+    assert list(file.iterdir()) == []

@@ -132,3 +132,9 @@ def test_get_follower_drops_the_least_recently_used(run: RunFolder, tmp_path: Pa
     for number in range(16):
         get_follower(RunFolder(tmp_path / str(number)))
     assert get_follower(run) is not first
+
+
+def test_follower_of_a_folder_has_no_records(tmp_path: Path):
+    run = RunFolder(tmp_path)
+    run.metrics_log.path.mkdir()
+    assert MetricsFollower(run).read_records() == []
