@@ -48,6 +48,8 @@ def list_columns(dataset: ImageDataset) -> tuple[ColumnInfo, ...]:
     with Manifest(dataset.folder) as manifest:
         sql = manifest.connection
         has_photos = has_table(sql, PHOTO_TABLE)
+        query = "SELECT 1 FROM images WHERE status = 'ok' AND width IS NOT 0 LIMIT 1"  # 0: placeholder
+        has_files = sql.execute(query).fetchone() is not None
         found = []
         for info in BUILT_IN_INFOS:
             if info.origin in ("exif", "pixels"):
@@ -61,7 +63,8 @@ def list_columns(dataset: ImageDataset) -> tuple[ColumnInfo, ...]:
                 query = "SELECT 1 FROM images WHERE status = 'ok' AND instr(path, x'2f') LIMIT 1"
                 is_there = dataset.info.source_kind in _FILE_KINDS and sql.execute(query).fetchone() is not None
             else:
-                is_there = info.name in ("width", "height") or dataset.info.source_kind in _FILE_KINDS
+                is_stored = info.name in ("width", "height") or dataset.info.source_kind in _FILE_KINDS
+                is_there = has_files and is_stored
             if is_there:
                 found.append(info)
         if has_table(sql, "list_columns"):
@@ -119,7 +122,8 @@ def _read(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -> tuple[
     if info.name == FILE_DATE and info.origin == "file":
         return _read_file_dates(manifest, info, few)
     expression, table = {"exif": (info.name, PHOTO_TABLE), "pixels": (info.name, PHOTO_TABLE)}.get(
-        info.origin, ("bytes" if info.name == FILE_SIZE else info.name, None)
+        info.origin,
+        (f"nullif({'bytes' if info.name == FILE_SIZE else info.name}, 0)", None),  # 0: placeholder
     )
     if info.origin == "list":
         query = "SELECT number FROM list_columns WHERE name = ?"

@@ -22,13 +22,14 @@ from crlc.data.decode import decode_photo, read_metadata
 from crlc.data.photo_metadata import PhotoMetadata
 from crlc.data.pixel_statistics import PixelStatistics, measure_pixels
 from crlc.data.pixel_writer import PixelWriter, read_stored_pixels
+from crlc.data.placeholders import Placeholder
 from crlc.data.sources import RawImage, Source, UnreadableError
 
 HASH_BYTES = 16
 
 
 class DecodeResult(NamedTuple):
-    """Result of decoding one image: its size and hash, or the reason why it is unreadable."""
+    """Result of decoding one image: its size (0 for a placeholder) and hash, or the reason why it is unreadable."""
 
     id: int
     sizes: tuple[int, ...]
@@ -88,6 +89,8 @@ class ImageDecoder:
             return DecodeResult(image_id, sizes, None, reason=str(error))
         for size, photo in zip(sizes, photos, strict=True):
             self._writers[size].write(image_id, photo.square.tobytes())
+        if isinstance(raw, Placeholder):  # its size and pixels are not those of the missing image
+            return DecodeResult(image_id, sizes, hash_content(raw), width=0, height=0)
         (width, height), square, metadata = photos[0]
         statistics = measure_pixels(square)
         return DecodeResult(image_id, sizes, hash_content(raw), width, height, metadata=metadata, statistics=statistics)

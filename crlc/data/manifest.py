@@ -5,8 +5,9 @@ The `status` of a row is one of
     ok          decoded; its pixels are in every pixel store of the dataset
     unreadable  with a `reason` for the user
     removed     no longer in the source; the row is kept, so that the image gets its id and labels back if it returns
-`width` is set if and only if the stored pixels belong to `hash`. `content_version` is the version of the manifest in
-which the current content was imported: older results and labels belong to other content.
+`width` is set if and only if the stored pixels belong to `hash`; it is 0 for a placeholder of a missing file.
+`content_version` is the version of the manifest in which the current content was imported: older results and labels
+belong to other content.
 """
 
 from __future__ import annotations
@@ -198,7 +199,8 @@ class Manifest:
         query = f"SELECT {', '.join(_RECORD_COLUMNS)} FROM images WHERE path IS NOT NULL AND ({where}) ORDER BY {order}"
         for row in check_rows(self.connection.execute(query, parameters), _RECORD_COLUMNS, self.path):
             number, path, size, width, height, digest, *rest = row
-            yield ImageRecord(number, decode_path(path), size, width, height, digest and digest.hex(), *rest)
+            sides = width or None, height or None
+            yield ImageRecord(number, decode_path(path), size, *sides, digest and digest.hex(), *rest)
 
     def read_metadata(self) -> Iterator[tuple[int, str | None, str | None, int]]:
         """Yield id, class, split and content version of every readable image."""

@@ -59,11 +59,12 @@ def insert_photo_values(sql: Connection, results: Iterable[DecodeResult | Metada
 
 
 def list_images_without_photo_values(sql: Connection, size: int, chunk: int) -> Iterator[list[tuple[int, str]]]:
-    """Yield id and path of the images with stored pixels of a size that have no row, in chunks."""
+    """Yield id and path of the images with stored pixels of a size that have no row, in chunks; no placeholders."""
     last = 0
     query = (
         "SELECT id, path FROM images JOIN stored_pixels USING (id, hash) "
-        f"WHERE status = 'ok' AND size = ? AND id > ? AND id NOT IN (SELECT id FROM {PHOTO_TABLE}) ORDER BY id LIMIT ?"
+        f"WHERE status = 'ok' AND width > 0 AND size = ? AND id > ? AND id NOT IN (SELECT id FROM {PHOTO_TABLE}) "
+        "ORDER BY id LIMIT ?"
     )
     while rows := sql.execute(query, (size, last, chunk)).fetchall():
         last = rows[-1][0]
@@ -74,7 +75,7 @@ def count_images_without_photo_values(sql: Connection, size: int) -> int:
     """Return how many images `list_images_without_photo_values` yields."""
     query = (
         "SELECT COUNT(*) FROM images JOIN stored_pixels USING (id, hash) "
-        f"WHERE status = 'ok' AND size = ? AND id NOT IN (SELECT id FROM {PHOTO_TABLE})"
+        f"WHERE status = 'ok' AND width > 0 AND size = ? AND id NOT IN (SELECT id FROM {PHOTO_TABLE})"
     )
     return int(sql.execute(query, (size,)).fetchone()[0])
 

@@ -12,7 +12,11 @@ _CELLS, _CELL_PIXELS = 8, 2
 _BACKGROUND = (236, 238, 241)
 
 
-def make_placeholder(path: str) -> bytes:
+class Placeholder(bytes):
+    """Content of a placeholder: it is decoded like a file, but says nothing about the missing image."""
+
+
+def make_placeholder(path: str) -> Placeholder:
     """Return a PNG of 16 px with a mirrored pattern in one colour.
 
     Different paths have different patterns, so that missing images are neither identical files nor near duplicates.
@@ -30,4 +34,4 @@ def make_placeholder(path: str) -> bytes:
     stream = io.BytesIO()
     image.resize((_CELLS * _CELL_PIXELS,) * 2, Image.Resampling.NEAREST).save(stream, "PNG")
     # The pattern has 32 bits: the digest makes the file itself differ, too.
-    return stream.getvalue() + digest
+    return Placeholder(stream.getvalue() + digest)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crlc.data.column_reader import list_columns, read_all_columns
 from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import FeatureCache, build_feature_keys
 from crlc.data.imported_vectors import count_images_without_vectors, import_vectors, read_imported_vectors
@@ -112,6 +113,25 @@ def test_missing_files_of_a_list_are_points(workspace: Workspace, tmp_path: Path
     Image.new("RGB", (20, 20), "red").save(tmp_path / "gone" / "3.jpg")
     _, report = workspace.import_dataset(str(tmp_path / "list.csv"))
     assert (report.readable, report.changes.changed) == (10, 1)
+
+
+def test_placeholders_have_neither_size_nor_statistics(workspace: Workspace, tmp_path: Path):
+    (tmp_path / "list.csv").write_text("path,city\ngone/1.jpg,Bonn\ngone/2.jpg,Rom\n")
+    options = ImportOptions(placeholders=True, workers=1)
+    stages: list[str] = []
+    for _ in range(2):  # the second import must not measure them either
+        dataset, _ = workspace.import_dataset(
+            str(tmp_path / "list.csv"), options=options, report=lambda progress: stages.append(progress.stage)
+        )
+        assert [info.name for info in list_columns(dataset)] == ["folder", "city"]
+    assert "Reading metadata" not in stages
+    assert [(one.width, one.height) for one in (dataset.read_record(1), dataset.read_record(2))] == [(None, None)] * 2
+    (tmp_path / "gone").mkdir()
+    Image.new("RGB", (40, 30), "red").save(tmp_path / "gone" / "2.jpg")
+    dataset, _ = workspace.import_dataset(str(tmp_path / "list.csv"))
+    columns = {column.info.name: [column.format(row) for row in range(2)] for column in read_all_columns(dataset)}
+    assert (columns["width"], columns["height"], columns["quality"]) == (["", "40 px"], ["", "30 px"], ["", "uniform"])
+    assert all(columns[name][0] == "" and columns[name][1] for name in ("file_size", "file_date", "brightness"))
 
 
 def test_placeholders_depend_on_the_path_alone():
