@@ -17,6 +17,7 @@ _END_TO_END = TrainSettings().replace(
     schedule="constant",
     entropy_weight=1.0,
     feature_weight=10.0,
+    mixed_precision=False,
 )
 """End-to-end training, as in Table 1: L_CRLC (Eq. 11) with λ1 = 1 and λ2 = 10."""
 

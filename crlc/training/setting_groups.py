@@ -167,7 +167,7 @@ class StageSettings(Validated):
 
 @dataclass(frozen=True)
 class OptimizationSettings(Validated):
-    """The optimizer and its learning rate schedule."""
+    """The optimizer, its learning rate schedule, and the precision of training."""
 
     optimizer: str = choice("adamw", OPTIMIZERS, json_name="optimiser")
     """sgd, adam (weight decay as an L2 term) or adamw. Paper: sgd; adam in the second of two stages."""
@@ -193,6 +193,10 @@ class OptimizationSettings(Validated):
 
     clip_norm: float = number(0.0, 0.0, 1_000_000.0)
     """Maximum gradient norm (gradient clipping); 0 for no limit. Paper: no limit."""
+
+    mixed_precision: bool = True
+    """Whether the network is trained in mixed precision on a CUDA GPU: bfloat16, or float16 on older ones, with losses
+    in float32. No effect on other devices. Paper: not stated; its presets do not use it."""
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,7 @@ def make_step_key(settings: TrainSettings, device: str) -> StepKey:
         "critic",
         "augment",
         "feature_weight",
+        "mixed_precision",
     )
     return (device, *(values[name] for name in names))
 

@@ -99,7 +99,7 @@ class Trainer:
         self.stages = plan_stages(settings)
         self.length = plan_length(self.stages, images, settings, compute.world.size)
         self.logger = RunLogger(folder, self.length, compute, listener or ProgressListener())
-        self._precision = MixedPrecision(compute.device)
+        self._precision = MixedPrecision(compute.device, enabled=settings.optimization.mixed_precision)
         checkpoint = folder.checkpoint_file
         restored = TrainingState.load(checkpoint) if checkpoint.exists() else None
         weights = restored.network if restored is not None else optional.initial_weights

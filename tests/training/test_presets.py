@@ -42,6 +42,7 @@ def test_paper_presets_end_to_end():
     assert PAPER_PRESETS["paper-cifar20"].model.clusters == 20
     assert PAPER_PRESETS["paper-imagenet-dogs"].model.clusters == 15
     assert_values(PAPER_PRESETS["paper-stl10"], stem="pooled", clusterable_fraction=0.5)
+    assert not any(settings.optimization.mixed_precision for settings in PAPER_PRESETS.values())
     assert_values(PAPER_PRESETS["paper-imagenet10"], view_source="originals", augment="photo-blur", epochs=500)
 
 

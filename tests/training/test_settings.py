@@ -133,6 +133,7 @@ NEWER_SETTINGS = {
     "consensus": False,
     "engine": "auto",
     "finetune_feature_weight": None,
+    "mixed_precision": True,
     "pseudo_label_weight": 0.0,
     "stem": "auto",
     "stored_features": True,
