@@ -20,6 +20,8 @@ def find_neighbours(
     file: Path,
     report: ProgressCallback = no_progress,
     among: NDArray[np.int64] | None = None,
+    *,
+    exact: bool | None = None,
 ) -> NDArray[np.int64]:
     """Find the nearest images of each image by cosine similarity, and write them to a file.
 
@@ -30,13 +32,14 @@ def find_neighbours(
         report: called with the progress.
         among: positions of the images whose neighbours are sought, among each other; all by default. The others have
             only themselves as neighbours.
+        exact: whether the search is exact; by default for few images, as `build_neighbour_graph`.
 
     Returns:
         Positions of the neighbours, the nearest first, (N, K).
     """
     positions = np.arange(len(features)) if among is None else among
     rows = features if len(positions) == len(features) else np.asarray(features[positions])
-    nearest = build_neighbour_graph(rows, min(count, len(rows) - 1), report=report).positions
+    nearest = build_neighbour_graph(rows, min(count, len(rows) - 1), exact=exact, report=report).positions
     found = np.repeat(np.arange(len(features))[:, None], nearest.shape[1], axis=1)
     found[positions] = positions[nearest]
     write_file(file, partial(np.save, arr=found.astype(np.int32), allow_pickle=False))

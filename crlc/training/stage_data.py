@@ -152,8 +152,11 @@ class StageData:
         return neighbours
 
     def _find_neighbours(self, count: int, step: int, file: Path, report: ProgressCallback) -> None:
+        """Find the neighbours in z, or in h where the RL-head of a pretrained backbone is untrained."""
         world = self._compute.world
-        if isinstance(self.inputs, FeatureInputs):
+        # The RL-head of a pretrained backbone is untrained, unless its weights came with those of the backbone.
+        is_untrained = self._built.network.is_backbone_frozen and not self._built.has_pretrained_rl_head
+        if isinstance(self.inputs, FeatureInputs) and is_untrained:
             if world.is_rank_zero:
                 find_neighbours(self.inputs.vectors, count, file, report, self.images.list_clusterable())
             return
@@ -163,10 +166,10 @@ class StageData:
             self._built.network, self.inputs, self.images.ids, subhead=0, folder=temporary, world=world
         )
         if world.is_rank_zero:
-            # The RL-head of a pretrained backbone is untrained, unless its weights came with those of the backbone.
-            is_untrained = self._built.network.is_backbone_frozen and not self._built.has_pretrained_rl_head
             features = assignments.h if is_untrained else assignments.z
-            find_neighbours(features, count, file, report, self.images.list_clusterable())
+            # Without stored features, training takes far longer than an exact search among any number of images.
+            exact = None if isinstance(self.inputs, FeatureInputs) else True
+            find_neighbours(features, count, file, report, self.images.list_clusterable(), exact=exact)
             shutil.rmtree(temporary, ignore_errors=True)
 
     def delete_training_files(self) -> None:

@@ -8,13 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from crlc.annotations.label_set import LabelSet
 from crlc.model import build_backbone
+from crlc.model.backbones import build_resnet
 from crlc.runs.state import RunState
+from crlc.training import stage_data
 from crlc.training.feature_cache import FeatureCache, make_feature_keys
 from crlc.training.images import TrainingImages, select_positions
+from crlc.training.inputs import FeatureInputs
 from crlc.training.model_file import load_run_model
+from crlc.training.neighbour_pairs import find_neighbours
 from crlc.training.run_logger import ProgressListener
 from crlc.training.semi import build_initial_weights, build_semi_settings, make_label_targets, match_names_to_outputs
 from crlc.training.settings import TrainSettings
@@ -112,6 +117,46 @@ def test_frozen_run_on_views_trains_the_heads_only_and_finds_the_classes(tmp_pat
     assert all((value == original[name]).all() for name, value in trainer.network.backbone.state_dict().items())
     assert trainer.logger.latest_metrics["acc"] > 0.9
     assert not any(name.startswith("backbone.") for name in trainer.network.export_learned_state())
+
+
+def test_neighbours_of_stored_features_are_those_of_a_pretrained_rl_head(tmp_path: Path):
+    torch.manual_seed(0)
+    head = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
+    weights = {f"fc.{name}": value for name, value in head.state_dict().items()}
+    weights |= build_resnet("resnet18", 32).module.state_dict()
+    torch.save({"state_dict": {f"module.encoder_q.{name}": value for name, value in weights.items()}}, tmp_path / "w")
+    settings = FROZEN.replace(
+        backbone="resnet18", stem="small", weights=str(tmp_path / "w"), pca_components=0, hidden_width=0
+    )
+    trainer = create_trainer(tmp_path / "run", settings, make_colour_images())
+    trainer.train_step()
+    inputs = trainer._data.inputs
+    assert isinstance(inputs, FeatureInputs)
+    with torch.no_grad():
+        z = head(torch.from_numpy(np.array(inputs.vectors))).numpy()
+    found = np.load(tmp_path / "run" / "neighbours.npy")
+    by_head = find_neighbours(z, 4, tmp_path / "z.npy")
+    by_backbone = find_neighbours(np.array(inputs.vectors), 4, tmp_path / "h.npy")
+    assert (found == by_head).mean() > 0.95 > (found == by_backbone).mean()
+
+
+@pytest.mark.parametrize(
+    ("settings", "exact"),
+    [(TWO_STAGE.replace(pretrain_epochs=1, epochs=1), True), (FROZEN.replace(epochs=1), None)],
+    ids=["network", "stored features"],
+)
+def test_neighbours_are_exact_if_the_images_pass_the_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: TrainSettings, exact: bool | None
+):
+    requested = []
+
+    def find(*values: object, exact: bool | None = None) -> object:
+        requested.append(exact)
+        return find_neighbours(*values, exact=exact)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stage_data, "find_neighbours", find)
+    train(tmp_path, settings, make_colour_images() if settings.model.frozen else make_shape_images())
+    assert requested == [exact]
 
 
 def test_backbone_changes_only_in_fine_tuning(tmp_path: Path):
