@@ -41,7 +41,7 @@ def show_cards(view: ClusterView, numbers: Sequence[int]) -> None:
         build_tile_images_url(view, [tile for card in cards for tile in card.images]),
         key=f"cards-{view.kind}-{view.name}",
         opened=_open_cluster,
-        image_opened=open_image,
+        image_opened=partial(_open_image, view),
         editing=editing,
     )
     if pages > 1:
@@ -52,6 +52,13 @@ def _open_cluster(number: int) -> None:
     close_image()  # Streamlit drops the message that its dialog was closed if the next action follows at once
     show_parts(())
     open_cluster(number)
+
+
+def _open_image(view: ClusterView, image_id: int) -> None:
+    """Open the dialog of an image, whose arrows go through the images of its cluster."""
+    rows = np.flatnonzero(view.clusters == view.clusters[view.find_row(image_id)])
+    get_explore_state().listed_ids = view.ids[view.sort_rows(rows, MOST_TYPICAL)]
+    open_image(image_id)
 
 
 def _apply_edits(view: RunView, value: Any) -> None:

@@ -17,6 +17,7 @@ from app.view_models.view_cache import open_annotations
 from crlc.annotations.label_csv import LabelImportReport, import_label_file
 from crlc.errors import CrlcError
 from crlc.formatting import format_count
+from crlc.paths import parse_typed_path
 
 _LABEL_TO_EDIT, _UPLOAD, _PATH = "label-to-edit", "label-upload", "label-path"
 
@@ -105,7 +106,7 @@ def _receive_import(view: ClusterView) -> None:
     get_explore_state().saved = get_explore_state().problem = None
     try:
         if uploaded is None:
-            state.imported = _import(view, Path((get_widget_value(_PATH) or "").strip()).expanduser())
+            state.imported = _import(view, Path(parse_typed_path(get_widget_value(_PATH) or "")).expanduser())
             return
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, Path(uploaded.name).name)

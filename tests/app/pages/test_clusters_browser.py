@@ -65,7 +65,14 @@ def merge_and_undo(page: Page, app: RunningApp, run: RunFolder) -> None:
 def open_image(page: Page) -> None:
     # An image opens with a click.
     cluster_card(page, 1).locator(".tile").first.click()
-    expect(page.get_by_role("dialog")).to_be_visible()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    # The arrows go through the images of the cluster.
+    expect(dialog.locator(".position")).to_have_text("1 of 4")
+    shown = dialog.locator(".lightbox").get_attribute("data-shown")
+    page.keyboard.press("ArrowRight")
+    expect(dialog.locator(".position")).to_have_text("2 of 4")
+    expect(dialog.locator(".lightbox")).not_to_have_attribute("data-shown", shown or "")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
 

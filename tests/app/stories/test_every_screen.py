@@ -29,7 +29,11 @@ MAX_REST_PIXELS = 90
 WITHOUT_CUT_LABELS = ("start", "train", "explore", "clusters", "label", "runs", "export")
 NOTHING_SCROLLS_SIDEWAYS = """() => [document.documentElement, document.querySelector("[data-testid='stMain']")]
   .every((one) => one.scrollWidth <= one.clientWidth)"""
-CUT_LABELS = """() => [...document.querySelectorAll("[data-testid='stMain'] :is(button, label) *")].filter((one) => {
+CUT_LABELS = """() => [
+  ...document.querySelectorAll("[data-testid='stMain'] :is(button, label) *"),
+  ...[...document.querySelectorAll("[data-testid='stMain'] *")].flatMap(
+    (host) => [...(host.shadowRoot?.querySelectorAll("section header *") ?? [])]),
+].filter((one) => {
   const isCut = getComputedStyle(one).textOverflow === 'ellipsis' && one.scrollWidth > one.clientWidth + 1;
   return isCut && one.checkVisibility();
 }).map((one) => one.textContent)"""

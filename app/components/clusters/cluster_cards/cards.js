@@ -64,7 +64,7 @@ class Card {
       const text = `${Math.round(100 * card.confidence)}%`;
       this.bar.firstChild.style.width = text;
       this.bar.firstChild.style.background = card.colour;
-      this.percent.textContent = `${text} confidence`;
+      this.percent.replaceChildren(text, element("span", "unit", " confidence"));
       this.closest.textContent = card.closest;
       this.second.title = card.help;
     }

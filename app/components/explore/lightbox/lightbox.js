@@ -2,7 +2,7 @@
 // `view` is {x, y, scale}: position of the upper left corner in the stage, and CSS pixels per pixel of the original.
 
 const ZOOM_STEP = 1.4;
-const MAX_SCALE = 16; // CSS pixels per pixel of the original
+const MAX_SCALE = 16; // CSS pixels per pixel of the original; tiny images fill the stage beyond it
 
 function element(kind, className, text) {
   const made = document.createElement(kind);
@@ -126,7 +126,7 @@ class Lightbox {
 
   fittingScale() {
     const [width, height] = this.size();
-    return width ? Math.min(this.stage.clientWidth / width, this.stage.clientHeight / height, MAX_SCALE) : 1;
+    return width ? Math.min(this.stage.clientWidth / width, this.stage.clientHeight / height) : 1;
   }
 
   isZoomed() {
