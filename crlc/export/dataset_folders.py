@@ -19,7 +19,7 @@ import numpy as np
 
 from crlc.export.categories import Categories
 from crlc.export.image_columns import ExportedColumns, read_json_values
-from crlc.export.image_placing import ImagePlacer, build_new_folder, make_placer
+from crlc.export.image_placing import ImagePlacer, build_new_folder, make_placer, require_readable_originals
 from crlc.export.rows import RowChunk, RunExport
 from crlc.export.tables import ALL_COLUMNS, MODEL, PERSON, build_record_batch, read_further_columns
 from crlc.paths import to_printable
@@ -86,7 +86,7 @@ def write_image_folder(
 
     Raises:
         UsageError: the folder is not empty, or the images are not files that can be linked to.
-        SourceError: the original images were moved or deleted.
+        SourceError: the original images were moved or deleted, or none of them can be read.
         CrlcError: the folder cannot be written.
     """
     from pyarrow import csv, parquet
@@ -151,7 +151,7 @@ def write_fiftyone_folder(
 
     Raises:
         UsageError: the folder is not empty, or the images are not files that can be linked to.
-        SourceError: the original images were moved or deleted.
+        SourceError: the original images were moved or deleted, or none of them can be read.
         CrlcError: the folder cannot be written.
     """
     further = read_further_columns(export, _FIFTYONE_NAMES, _adapt_to_fiftyone) if columns else None
@@ -207,6 +207,7 @@ def _write_folder(
     with build_new_folder(folder, export.dataset) as building:
         builder = _ImageBuilder(export, building / image_folder, placer)
         write_metadata(building, builder.iter_created(report))
+        require_readable_originals(export.dataset, builder.images, builder.missing)
         return DatasetFolderReport(builder.images, builder.excluded, builder.not_assigned, builder.missing)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from crlc.export.destinations import add_number, make_safe_file_name
-from crlc.export.image_placing import ImagePlacer, build_new_folder, make_placer
+from crlc.export.image_placing import ImagePlacer, build_new_folder, make_placer, require_readable_originals
 from crlc.export.rows import RunExport
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
@@ -45,12 +45,14 @@ def write_cluster_folders(
 
     Raises:
         UsageError: the folder is not empty, or the images are not files that can be linked to.
-        SourceError: the original images were moved or deleted.
+        SourceError: the original images were moved or deleted, or none of them can be read.
         CrlcError: the folder cannot be written.
     """
     placer = make_placer(export.dataset, kind)
     with build_new_folder(folder, export.dataset) as building:
-        return _FolderBuilder(export, building, placer).build(report)
+        written = _FolderBuilder(export, building, placer).build(report)
+        require_readable_originals(export.dataset, written.images, written.missing)
+        return written
 
 
 class _FolderBuilder:

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from crlc.data.dataset import ImageDataset
+from crlc.data.dataset import RELINK_ADVICE, ImageDataset
 from crlc.data.decode import decode_whole
 from crlc.data.sources import Source, UnreadableError
-from crlc.errors import CrlcError, UsageError
+from crlc.errors import CrlcError, SourceError, UsageError
 from crlc.export.destinations import explain_write_errors, require_new_folder
+from crlc.formatting import format_count
 from crlc.paths import to_printable
 
 LINK_KINDS = ("absolute", "relative", "copy")
@@ -74,6 +75,29 @@ def make_placer(dataset: ImageDataset, kind: str) -> ImagePlacer:
             parameters=("copy",),
         )
     return _Linker(source, relative=kind == "relative")
+
+
+def require_readable_originals(dataset: ImageDataset, created: int, missing: int) -> None:
+    """Check that an export has at least one image, unless all images were left out on purpose.
+
+    Args:
+        dataset: dataset of the images.
+        created: number of created links or copies.
+        missing: number of images whose original could not be read.
+
+    Raises:
+        SourceError: no original could be read.
+    """
+    if created or not missing:
+        return
+    advice = RELINK_ADVICE
+    if dataset.info.options.placeholders:
+        advice += " If it has vectors without files, export a table or the vectors instead."
+    raise SourceError(
+        f"None of the {format_count(missing, 'original image')} of {dataset.name} can be read: there is nothing to "
+        "export.",
+        advice=advice,
+    )
 
 
 class ImagePlacer(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from PIL import Image
 from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
-from crlc.errors import UsageError
+from crlc.data.options import ImportOptions
+from crlc.errors import SourceError, UsageError
 from crlc.export import dataset_folders
 from crlc.export.dataset_folders import (
     METADATA_FILE,
@@ -22,6 +24,7 @@ from crlc.export.dataset_folders import (
     write_fiftyone_folder,
     write_image_folder,
 )
+from crlc.export.folders import write_cluster_folders
 from crlc.export.rows import RunExport
 from crlc.export.tables import COLUMNS
 from crlc.workspace import Workspace
@@ -61,6 +64,22 @@ def test_image_folder_loads_with_hugging_face_datasets(
     assert [row["cluster"] for row in rows] == [CLUSTERS[row["image_id"] - 1] for row in rows]
     assert (rows[0]["label"], rows[0]["cluster_name"], rows[0]["path"]) == ("=dog", "test", "a/00000.png")
     assert np.array_equal(rows[0]["image"].convert("RGB"), Image.open(tmp_path / "set" / "a" / "00000.png"))
+
+
+@pytest.mark.parametrize("kind", ["absolute", "copy"])
+@pytest.mark.parametrize("write", [write_image_folder, write_fiftyone_folder, write_cluster_folders])
+def test_folders_of_vectors_without_files_are_refused_and_leave_nothing(
+    workspace: Workspace, tmp_path: Path, write: Callable[..., object], kind: str
+):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "list.csv").write_text("path\na.jpg\nb.jpg\n")
+    options = ImportOptions(placeholders=True, workers=1)
+    dataset, _ = workspace.import_dataset(str(tmp_path / "in" / "list.csv"), name="points", options=options)
+    points = RunExport.from_run(write_handmade_run(workspace, dataset, [0, 1], 2), dataset, AnnotationState())
+    with pytest.raises(SourceError, match=r"2 original images of points .*vectors") as error:
+        write(points, tmp_path / "out", kind)
+    assert "table" in error.value.advice
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["in", workspace.root.name]
 
 
 LIST = (
