@@ -32,6 +32,7 @@ from crlc.progress import ProgressCallback, no_progress
 
 _MAX_NAME_LENGTH = 64
 _HASHED_IMAGES = 64  # compared with the originals when a dataset is relinked
+_FOLDERS = ("datasets", "runs", "locks")
 _TRASH_PREFIX = ".removed-"
 _LOCK_WAIT_SECONDS = 0.5  # `is_being_written` holds the lock for a moment: a writer that starts then must not fail
 
@@ -58,7 +59,7 @@ class Workspace:
         """Store the folder, by default that of `get_default_workspace`.
 
         Raises:
-            UsageError: the path is a file, or below a file.
+            UsageError: the path is a file, or below a file, or a folder of the workspace is a file.
             AccessError: a folder above the workspace cannot be entered.
         """
         self.root = (root or get_default_workspace()).expanduser().absolute()
@@ -73,6 +74,14 @@ class Workspace:
                 advice="Choose another workspace.",
                 parameters=("workspace",),
             )
+        for path in (self.root / name for name in _FOLDERS):
+            with suppress(PermissionError):  # reported by the operation that needs the folder
+                if os.path.lexists(path) and not path.is_dir():
+                    raise UsageError(
+                        f"{path} is not a folder, but it must be one.",
+                        advice="Move it away, or choose another workspace.",
+                        parameters=("workspace",),
+                    )
 
     # ---- reading
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crlc.errors import NotFoundError, SourceError
+from crlc.errors import NotFoundError, SourceError, UsageError
 from crlc.progress import Progress
 from crlc.workspace import Workspace, get_default_workspace
 from tests.fixtures.images import make_image, save_images
@@ -142,3 +142,11 @@ def test_cancelled_import_leaves_no_dataset_without_images(workspace: Workspace,
         workspace.import_dataset(str(tmp_path / "set"), report=cancel)
     assert workspace.list_dataset_names() == []
     assert workspace.import_dataset(str(tmp_path / "set"))[1].readable == 3
+
+
+@pytest.mark.parametrize("name", ["datasets", "runs", "locks"])
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to(path)], ids=["file", "link to itself"])
+def test_workspace_refuses_a_file_in_the_place_of_its_folders(tmp_path: Path, name: str, make):
+    make(tmp_path / name)
+    with pytest.raises(UsageError, match=f"{tmp_path / name} is not a folder"):
+        Workspace(tmp_path)
