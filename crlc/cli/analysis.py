@@ -19,6 +19,7 @@ from crlc.cli.tables import (
     read_printable_paths,
     round_number,
 )
+from crlc.errors import UsageError
 from crlc.formatting import format_duration
 from crlc.paths import to_printable
 from crlc.workspace import Workspace
@@ -86,20 +87,31 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
 
 def add_quality_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `quality`."""
-    add_run_argument(parser)
     parser.add_argument(
-        "--images", type=Path, metavar="FILE", help="also write the metrics of each image to a new CSV file"
+        "name",
+        metavar="RUN|DATASET",
+        help="run id, unique prefix, or 'last'; or a dataset, to list blurred, dark and uniform images",
+    )
+    parser.add_argument(
+        "--images", type=Path, metavar="FILE", help="run: also write the metrics of each image to a new CSV file"
     )
 
 
 def run_quality(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
-    """Print the quality of each cluster and of the run, and the metrics against ground-truth classes."""
+    """Print the quality of each cluster and of the run, and the metrics against ground-truth classes.
+
+    Of a dataset, print the images that are blurred, dark or uniform.
+    """
+    if options.name in workspace.list_dataset_names():
+        return _print_dataset_quality(options, workspace, output)
+    from crlc.cli.suggestions import require_run
     from crlc.services.analyse_run import RunAnalysis
     from crlc.services.quality_csv import check_quality_file, write_quality_csv
 
     if options.images is not None:
         check_quality_file(options.images)
-    analysis = RunAnalysis.open(workspace, options.run)
+    require_run(options.name, workspace)
+    analysis = RunAnalysis.open(workspace, options.name)
     quality = analysis.compute_quality(output.progress)
     report = analysis.compute_class_report()
     clusters = _build_clusters(analysis, quality)
@@ -216,6 +228,27 @@ def _place_new_images(
 
 
 # ---- quality
+
+
+def _print_dataset_quality(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
+    """Print the flags of all images of a dataset that are not excluded."""
+    import numpy as np
+
+    from crlc.annotations.store import AnnotationStore
+    from crlc.data.manifest import Manifest
+    from crlc.data.manifest_columns import read_content_versions
+
+    if options.images is not None:
+        raise UsageError(f"--images is only for runs, and {options.name!r} is a dataset: use --json.")
+    dataset = workspace.open_dataset(options.name)
+    with Manifest(dataset.folder) as manifest:
+        ids = np.sort(read_content_versions(manifest)[0])
+    with AnnotationStore(dataset) as annotations:
+        ids = ids[~annotations.refresh().is_excluded(ids)]
+    counts, flagged = count_image_quality(dataset, ids), list_flagged_images(dataset, ids)
+    content = {"dataset": dataset.name, "image_quality": counts, "flagged_images": flagged}
+    output.print_result(content, format_image_quality(counts, flagged, has_table=False))
+    return 0
 
 
 def _build_clusters(analysis: RunAnalysis, quality: QualityReport) -> list[dict[str, Any]]:

@@ -24,9 +24,13 @@ _SHOWN_FLAGGED_IMAGES = 5
 def summarize_columns(dataset: ImageDataset) -> list[ColumnSummary]:
     """Return a summary of every column of a dataset."""
     from crlc.data.column_reader import read_all_columns
-    from crlc.data.columns import summarize_column
+    from crlc.data.columns import QUALITY, summarize_column
 
-    return [summarize_column(column) for column in read_all_columns(dataset)]
+    # All values of the quality are listed: uniform or dark images are usually the fewest.
+    return [
+        summarize_column(column, len(column.names)) if column.info.name == QUALITY else summarize_column(column)
+        for column in read_all_columns(dataset)
+    ]
 
 
 def build_columns_content(summaries: list[ColumnSummary]) -> list[dict[str, Any]]:
@@ -87,15 +91,21 @@ def _read_quality(dataset: ImageDataset, ids: ImageIds) -> Column | None:
     return read_column(dataset, QUALITY, ids) if has_quality else None
 
 
-def format_image_quality(counts: dict[str, int] | None, flagged: dict[str, list[str]]) -> list[str]:
+def format_image_quality(
+    counts: dict[str, int] | None, flagged: dict[str, list[str]], *, has_table: bool = True
+) -> list[str]:
     """Return lines about images that are blurred, dark or uniform: their number, the first ones, and how to list all.
 
     Args:
         counts: from `count_image_quality`.
         flagged: from `list_flagged_images`.
+        has_table: whether `--images` writes a table.
     """
     if counts is None:
-        return ["Blurred, dark and uniform images are not known: import the dataset again to find them."]
+        return [
+            "Blurred, dark and uniform images are not known. If the originals exist, import the dataset again to find "
+            "them."
+        ]
     from crlc.data.columns import GOOD
 
     bad = [f"{count:,} {name}" for name, count in counts.items() if name != GOOD and count]
@@ -106,7 +116,8 @@ def format_image_quality(counts: dict[str, int] | None, flagged: dict[str, list[
         lines += [f"  {name}: {path}" for path in shown]
         lines += [f"  {name}: and {format_count(more, 'more image')}"] if more > 0 else []
     if any(flagged.values()):
-        lines.append("  To list all of them, add --json, or --images FILE.csv for a table (column image_quality).")
+        table = ", or --images FILE.csv for a table (column image_quality)" if has_table else ""
+        lines.append(f"  To list all of them, add --json{table}.")
     return lines
 
 

@@ -104,7 +104,9 @@ COMMANDS: dict[str, Command] = {
     ),
     "map": Command("Compute the map of a run.", analysis.add_map_arguments, analysis.run_map),
     "quality": Command(
-        "Show quality metrics for the clusters of a run.", analysis.add_quality_arguments, analysis.run_quality
+        "Show quality metrics for the clusters of a run, or blurred and dark images of a dataset.",
+        analysis.add_quality_arguments,
+        analysis.run_quality,
     ),
     "compare": Command("Compare two runs of the same dataset.", analysis.add_compare_arguments, analysis.run_compare),
     "suggest": Command(

@@ -105,7 +105,7 @@ def run_duplicates(options: argparse.Namespace, workspace: Workspace, output: Ou
         )
         run, measure = None, "files with the same content" if options.exact else "fraction of equal bits"
     else:
-        _require_run(options.name, workspace)
+        require_run(options.name, workspace)
         if options.exact:
             raise UsageError(f"--exact is only for datasets, and {options.name!r} is a run.")
         if options.bits is not None:
@@ -176,7 +176,7 @@ def run_outliers(options: argparse.Namespace, workspace: Workspace, output: Outp
 # ---- helpers
 
 
-def _require_run(name: str, workspace: Workspace) -> None:
+def require_run(name: str, workspace: Workspace) -> None:
     """Check that a name is that of a run.
 
     Raises:

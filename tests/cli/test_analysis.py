@@ -114,6 +114,31 @@ def test_quality_lists_blurred_dark_and_uniform_images(crlc, dataset: ImageDatas
     assert any("--json" in line and "--images" in line for line in lines)
 
 
+def test_quality_of_a_dataset_lists_its_flagged_images_without_excluded_ones(crlc, dataset: ImageDataset):
+    assert "not known" in crlc("quality", "pets").out
+    add_pixel_values(dataset)
+    crlc("label", "pets", "exclude", 5)
+    content = crlc("quality", "pets", "--json").json
+    paths = {record.id: record.path for record in read_records(dataset, np.arange(1, 7)).values()}
+    assert content == {
+        "dataset": "pets",
+        "image_quality": {"blurred": 1, "dark": 1, "good": 1, "uniform": 1},
+        "flagged_images": {"blurred": [paths[2]], "dark": [paths[3]], "uniform": [paths[4]]},
+    }
+    lines = crlc("quality", "pets").out.splitlines()
+    assert lines[0] == "Image quality: 1 blurred, 1 dark, 1 uniform of 4 images."
+    assert {f"  blurred: {paths[2]}", f"  dark: {paths[3]}", f"  uniform: {paths[4]}"} < set(lines)
+    assert "--images" not in lines[-1]
+    refused = crlc("quality", "pets", "--images", "images.csv")
+    assert (refused.code, "--images" in refused.err) == (2, True)
+
+
+def test_dataset_lists_every_value_of_the_image_quality(crlc, dataset: ImageDataset):
+    add_pixel_values(dataset)
+    (line,) = [line for line in crlc("dataset", "pets").out.splitlines() if line.split()[:1] == ["quality"]]
+    assert all(f"{name} (" in line for name in ("blurred", "dark", "good", "uniform"))
+
+
 def test_image_quality_names_the_first_images_of_each_kind():
     flagged = {"blurred": [f"{number}.png" for number in range(7)], "dark": [], "uniform": ["u.png"]}
     lines = format_image_quality({"blurred": 7, "dark": 0, "good": 1, "uniform": 1}, flagged)
