@@ -2,8 +2,9 @@
 
 Trains the runs that are missing, and writes a Markdown table with the paper's numbers, figures as PNG, and every number
 as JSON to the folder `results` of --out. A command that was stopped continues with what is missing. A run that fails
-does not stop the others: its cell says so, and the exit code is 1. `--list` shows what each experiment needs and how
-long it takes here. docs/paper.md maps tables and figures to these commands.
+does not stop the others: its cell says so, and the exit code is 1. Rows without data or weights say `left out`.
+`--list` shows what each experiment needs and how long it takes here. docs/paper.md maps tables and figures to these
+commands.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -86,26 +86,26 @@ def run_experiment(
 ) -> Report | None:
     """Train the missing runs of an experiment, and write its report; `None` if none of its trials can be run.
 
-    Trials without data or weights are left out, with a note. Runs that fail do not stop the others.
+    Trials without data or weights are left out, and the report says so. Runs that fail do not stop the others.
 
     Raises:
         CrlcError: a GPU is not visible, or the result of a run cannot be read.
     """
-    possible = []
+    left_out = {}
     for trial in experiment.trials:
         if find_source(trial.dataset, setup.locations) is None:
             print(f"{trial.label}: left out, because {trial.dataset} is missing (--data, --imagenet)", file=sys.stderr)
+            left_out[trial.label] = "no data"
         elif trial.preset in PRESETS_WITH_WEIGHTS and not setup.weights:
             print(f"{trial.label}: left out, because it needs MoCo weights (--weights)", file=sys.stderr)
-        else:
-            possible.append(trial)
+            left_out[trial.label] = "no weights"
+    possible = [trial for trial in experiment.trials if trial.label not in left_out]
     if not possible and experiment.key not in _WITHOUT_DATA:
         print(f"{experiment.key}: nothing can be run for these datasets and trials", file=sys.stderr)
         return None
-    experiment, seeds = replace(experiment, trials=tuple(possible)), seeds[: experiment.max_seeds]
-    runs = [TrialRun(trial, seed) for seed in seeds for trial in experiment.trials]
-    failures = train_all(runs, setup, gpus)
-    results = read_results(experiment, seeds, setup, failures)
+    seeds = seeds[: experiment.max_seeds]
+    failures = train_all([TrialRun(trial, seed) for seed in seeds for trial in possible], setup, gpus)
+    results = read_results(experiment, seeds, setup, failures, left_out)
     return write_report(experiment, results, setup, command, miniature=miniature)
 
 

@@ -79,7 +79,7 @@ def build_markdown(
 def build_table(experiment: Experiment, results: Sequence[TrialResult], *, miniature: bool) -> list[str]:
     """Return the lines of the table: mean ± standard deviation over the seeds, with the paper's number beside it."""
     metrics = [metric for metric in experiment.metrics if any(result.list_values(metric) for result in results)]
-    metrics = metrics or [experiment.metrics[0]]  # all runs failed
+    metrics = metrics or [experiment.metrics[0]]  # no run is finished
     known = {metric for metric in metrics if any(metric in result.trial.paper for result in results)}
     compared = known | set(experiment.unrecorded)
     paper = "paper, on its data" if miniature else "paper"
@@ -90,9 +90,7 @@ def build_table(experiment: Experiment, results: Sequence[TrialResult], *, minia
     for result in results:
         cells = [result.trial.label, _format_seeds(result)]
         for metric in metrics:
-            cells.append(
-                _FAILED if result.failures and not result.seeds else summarize(result.list_values(metric), metric)
-            )
+            cells.append(_format_result(result, metric))
             if metric in compared:
                 cells.append(_format_paper(experiment, result.trial, metric))
         lines.append("| " + " | ".join(cells) + " |")
@@ -110,6 +108,13 @@ def list_failures(results: Sequence[TrialResult]) -> list[str]:
 
 def _format_seeds(result: TrialResult) -> str:
     return f"{len(result.seeds)}, {len(result.failures)} failed" if result.failures else str(len(result.seeds))
+
+
+def _format_result(result: TrialResult, metric: str) -> str:
+    """Return mean and deviation of a metric, or why a trial has none."""
+    if result.left_out:
+        return f"left out: {result.left_out}"
+    return _FAILED if result.failures and not result.seeds else summarize(result.list_values(metric), metric)
 
 
 def _format_paper(experiment: Experiment, trial: Trial, metric: str) -> str:

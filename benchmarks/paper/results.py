@@ -76,6 +76,9 @@ class TrialResult:
     failures: Mapping[int, str] = field(default_factory=dict)
     """Reason for every run that failed, by seed."""
 
+    left_out: str = ""
+    """What the trial could not be run without, such as `no data`; empty if it was run."""
+
     def list_values(self, metric: str) -> list[float]:
         """Return the values of a metric, one per seed that has it."""
         return [seed.metrics[metric] for seed in self.seeds if seed.metrics.get(metric) is not None]
@@ -89,13 +92,18 @@ class TrialResult:
             "variant": self.trial.variant,
             "changes": dict(self.trial.changes),
             "paper": dict(self.trial.paper),
+            "left_out": self.left_out or None,
             "seeds": [seed.to_json() for seed in self.seeds],
             "failures": [{"seed": seed, "reason": reason} for seed, reason in self.failures.items()],
         }
 
 
 def read_results(
-    experiment: Experiment, seeds: Iterable[int], setup: Setup, failures: Mapping[str, str] | None = None
+    experiment: Experiment,
+    seeds: Iterable[int],
+    setup: Setup,
+    failures: Mapping[str, str] | None = None,
+    left_out: Mapping[str, str] | None = None,
 ) -> list[TrialResult]:
     """Read the finished runs of an experiment.
 
@@ -104,9 +112,13 @@ def read_results(
         seeds: seeds of its runs.
         setup: folders and devices.
         failures: reasons of failed runs by key, as `train_all` returns them.
+        left_out: what trials could not be run without, by their labels.
     """
     results = []
     for trial in experiment.trials:
+        if left_out and trial.label in left_out:
+            results.append(TrialResult(trial, (), left_out=left_out[trial.label]))
+            continue
         runs = [TrialRun(trial, seed) for seed in seeds]
         with_k_means = K_MEANS in experiment.metrics
         finished = tuple(_read_seed(run, setup, with_k_means=with_k_means) for run in runs if is_finished(run, setup))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -98,12 +99,15 @@ def _prepare_data(runs: Mapping[str, TrialRun], setup: Setup) -> dict[str, str]:
 
 
 def _catch(action: Callable[[], object]) -> str | None:
-    """Run an action, and return the message of its error; `None` if it succeeds."""
+    """Run an action, and return its error as text, with the type if it is no `CrlcError`; `None` if it succeeds."""
     try:
         action()
     except CrlcError as error:
         _report(f"error: {error}")
         return str(error)
+    except Exception as error:  # an unexpected error of one run must not stop the other runs either
+        _report(traceback.format_exc())
+        return f"{type(error).__name__}: {error}"
     return None
 
 

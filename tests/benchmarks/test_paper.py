@@ -68,13 +68,16 @@ def test_miniature_of_every_experiment_runs_to_its_end(setup: Setup, key: str):
     assert report is not None
     assert not report.failures
     file = report.file
-    trained = [trial for trial in experiment.trials if find_source(trial.dataset, setup.locations) is not None]
+    has_data = [find_source(trial.dataset, setup.locations) is not None for trial in experiment.trials]
     text = file.read_text()
-    assert all(f"| {trial.label} | 1 |" in text for trial in trained)
+    for trial, is_trained in zip(experiment.trials, has_data, strict=True):
+        assert f"| {trial.label} | {'1' if is_trained else '0 | left out: no data'} |" in text
     content = json.loads(file.with_suffix(".json").read_text())
-    assert [trial["label"] for trial in content["trials"]] == [trial.label for trial in trained]
-    assert all(trial["seeds"][0]["metrics"] for trial in content["trials"])
-    curves = [trial["seeds"][0]["curves"] for trial in content["trials"]]
+    assert [trial["label"] for trial in content["trials"]] == [trial.label for trial in experiment.trials]
+    assert [trial["left_out"] is None for trial in content["trials"]] == has_data
+    trained = [trial for trial in content["trials"] if trial["left_out"] is None]
+    assert all(trial["seeds"][0]["metrics"] for trial in trained)
+    curves = [trial["seeds"][0]["curves"] for trial in trained]
     assert all(len(one["loss"]) == len(one["epoch"]) >= 2 for one in curves)  # an epoch and the end
     assert len(experiment.figures) == text.count("![")
     for figure in experiment.figures:
@@ -137,6 +140,43 @@ def test_experiment_without_trials_is_left_out(setup: Setup, key: str, capsys: p
     experiment = select_datasets(shrink(BY_KEY[key]), ["cifar10_5k"])
     assert run_experiment(experiment, [0], setup, "command", miniature=True) is None
     assert f"{key}: nothing can be run" in capsys.readouterr().err
+
+
+def test_trials_without_data_or_weights_stay_in_the_report(
+    tmp_path: Path, setup: Setup, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "imagenet").mkdir()
+    monkeypatch.setattr("benchmarks.paper.__main__.train_all", lambda *_: {})
+    for imagenet, reason in ((None, "no data"), (tmp_path / "imagenet", "no weights")):
+        locations = replace(setup.locations, imagenet=imagenet)
+        report = run_experiment(BY_KEY["table2"], [0], Setup(tmp_path / reason, locations), "command", miniature=False)
+        assert report is not None
+        assert not report.failures
+        assert f"| imagenet200 | 0 | left out: {reason} | 57.9 |" in report.file.read_text()
+        trials = {trial["label"]: trial for trial in json.loads(report.file.with_suffix(".json").read_text())["trials"]}
+        assert (trials["imagenet50"]["left_out"], trials["imagenet50"]["seeds"]) == (reason, [])
+        assert trials["cifar10"]["left_out"] is None
+
+
+def test_unexpected_error_of_a_run_does_not_stop_the_others(setup: Setup, monkeypatch: pytest.MonkeyPatch):
+    runs = [TrialRun(shrink(BY_KEY["fig2"]).trials[0], seed) for seed in (91, 92, 93)]
+    tried = []
+
+    def train(run: TrialRun, _: Setup) -> None:
+        tried.append(run.seed)
+        if run.seed == 91:
+            raise RuntimeError("no kernel image")
+
+    monkeypatch.setattr(schedule, "train_run", train)
+    assert train_all(runs, setup) == {runs[0].compute_key(setup): "RuntimeError: no kernel image"}
+    assert tried == [91, 92, 93]
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(schedule, "train_run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train_all(runs, setup)
 
 
 def test_command_line_reports_failures_by_its_exit_code(
