@@ -36,6 +36,14 @@ def dataset(app: RunningApp, tmp_path: Path) -> ImageDataset:
     )  # fmt: skip
     return dataset
 
+BLUR = """() => {
+  let focused = document.activeElement;
+  while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
+  focused?.blur();
+  if (document.activeElement !== document.body) document.activeElement.blur();
+  return document.activeElement === document.body;
+}"""
+
 
 def expect_image(dialog: Locator, image_id: int, position: str) -> None:
     """Wait until the dialog shows an image; the most confident image is the first."""
@@ -105,6 +113,11 @@ def test_dialog_steps_zooms_and_edits_images(page: Page, app: RunningApp, datase
     expect(page.get_by_role("note").filter(has_text="Undone")).to_be_visible()
     with AnnotationStore(dataset) as annotations:
         assert annotations.refresh().get_excluded_ids().tolist() == []
+    # Keys work also when the focus is lost, as it is when the focused button disappears.
+    page.evaluate(BLUR)
+    page.keyboard.press("ArrowRight")
+    expect_image(dialog, 4, "4 of 4")
+    page.evaluate(BLUR)
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(page.locator(".legend .count")).to_have_text(["1", "3"])  # the page behind has the new clusters

@@ -22,6 +22,8 @@ class Lightbox {
     this.onKey = (event) => this.key(event);
     this.scope = (root.host ?? root).closest("[role=dialog]") ?? root;
     this.scope.addEventListener("keydown", this.onKey);
+    this.onLostKey = (event) => this.recoverKey(event);
+    document.addEventListener("keydown", this.onLostKey);
   }
 
   build() {
@@ -240,6 +242,14 @@ class Lightbox {
     actions[event.key]();
   }
 
+  /** Handle a key that the page received because the focused button has disappeared, such as that of Undo. */
+  recoverKey(event) {
+    if (event.target !== document.body || event.defaultPrevented) return;
+    this.box.focus({ preventScroll: true });
+    if (event.key !== "Escape") this.key(event);
+    else this.box.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", code: "Escape", keyCode: 27, bubbles: true, composed: true, cancelable: true }));
+  }
+
   /** Ask Python for the next or previous image; further steps are ignored until it is there. */
   step(by) {
     if (this.waits || !(by > 0 ? this.data.has_next : this.data.has_previous)) return;
@@ -259,6 +269,7 @@ class Lightbox {
   destroy() {
     this.watcher.disconnect();
     this.scope.removeEventListener("keydown", this.onKey);
+    document.removeEventListener("keydown", this.onLostKey);
   }
 }
 
