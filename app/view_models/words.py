@@ -12,10 +12,13 @@ from app.view_models.cluster_view import ClusterView
 from crlc.arrays import FloatArray, ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.imagenet_words import WORDS_ORIGIN
+from crlc.formatting import shorten_middle
 from crlc.paths import to_printable
 from crlc.services.search import ImageSearch, SearchResult, SearchScope
-from crlc.services.search_matchers import FileMatcher, create_matchers
+from crlc.services.search_matchers import FileMatcher, TextMatcher, WordMatcher, create_matchers
 from crlc.services.words import ImageWords, SuggestedName, compute_missing_class_scores, has_missing_class_scores
+
+_MAX_NAME_CHARACTERS = 24
 
 
 class FoundImages(NamedTuple):
@@ -43,7 +46,7 @@ class FoundImages(NamedTuple):
         return cls("", SearchResult(ids, similarity, (), no_reasons), np.argsort(ids), are_similarities=True)
 
     def format_caption(self, image_id: int) -> str | None:
-        """Return the score of an image, such as the probability of a word, or else why it was found; safe text.
+        """Return the word and its probability, such as `building 99%`, or else why an image was found; safe text.
 
         `None` for an image that was found by its file name, which is its caption.
         """
@@ -51,10 +54,11 @@ class FoundImages(NamedTuple):
         score = float(self.result.scores[position])
         if self.are_similarities:
             return f"similarity {score:.2f}"
-        if score < 1:
-            return f"{score:.0%}"
         reason = self.result.reasons[int(self.result.reason_indices[position])]
-        return None if reason.startswith(f"{FileMatcher.kind}:") else to_printable(reason)
+        kind, _, name = reason.partition(": ")
+        if kind in (WordMatcher.kind, TextMatcher.kind):  # the name, so that it does not look like a confidence
+            return f"{shorten_middle(to_printable(name), _MAX_NAME_CHARACTERS)} {score:.0%}"
+        return None if kind == FileMatcher.kind else to_printable(reason)
 
 
 class _LoadedWords(NamedTuple):

@@ -27,6 +27,8 @@ from crlc.services.words import read_class_scores
 from crlc.workspace.workspace import Workspace
 
 MAX_SUGGESTIONS = 8
+NAME_RANK, WORD_RANK, PART_RANK, TEXT_RANK = range(4)
+"""Order of matches: names that the user gave, words, parts of paths, and free text, which finds any image."""
 
 
 class Match(NamedTuple):
@@ -38,6 +40,9 @@ class Match(NamedTuple):
     ids: ImageIds
     scores: FloatArray
     """From 0 to 1, in the order of the ids: 1 for a text that is contained, a probability for a word."""
+
+    rank: int = NAME_RANK
+    """Images of a match with a lower rank are listed first, whatever their score."""
 
 
 class SearchSuggestion(NamedTuple):
@@ -116,10 +121,10 @@ class SearchScope:
         """The most probable classes of each image, (N, K); `None` if they are not computed."""
         return read_class_scores(self.dataset, self.ids)
 
-    def select(self, is_found: NDArray[np.bool_], reason: str) -> Match:
+    def select(self, is_found: NDArray[np.bool_], reason: str, rank: int = NAME_RANK) -> Match:
         """Return a match of the images of a mask, all with score 1."""
         ids = self.ids[is_found]
-        return Match(reason, ids, np.ones(len(ids), np.float32))
+        return Match(reason, ids, np.ones(len(ids), np.float32), rank)
 
 
 class ImageSearch:
@@ -165,14 +170,18 @@ class ImageSearch:
 
 
 def combine_matches(matches: Sequence[Match]) -> SearchResult:
-    """Return all images of some matches by descending score; an image that several matches have keeps its best one."""
+    """Return all images of some matches by rank, then by descending score.
+
+    An image that several matches have keeps the first one.
+    """
     if not matches:
         empty = np.empty(0, np.int64)
         return SearchResult(empty, np.empty(0, np.float32), (), empty)
     ids = np.concatenate([match.ids for match in matches])
     scores = np.concatenate([match.scores for match in matches])
     reasons = np.repeat(np.arange(len(matches)), [len(match.ids) for match in matches])
-    order = np.argsort(-scores, kind="stable")
+    ranks = np.repeat([match.rank for match in matches], [len(match.ids) for match in matches])
+    order = np.lexsort((-scores, ranks))  # stable
     _, first = np.unique(ids[order], return_index=True)
     kept = order[np.sort(first)]
     return SearchResult(ids[kept], scores[kept], tuple(match.reason for match in matches), reasons[kept])

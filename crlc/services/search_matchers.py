@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
@@ -15,7 +16,16 @@ from crlc.data.image_lookup import iterate_readable_paths
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
 from crlc.paths import from_printable
 from crlc.services.image_text import ImageTextFeatures
-from crlc.services.search import Match, Matcher, SearchScope, SearchSuggestion
+from crlc.services.search import (
+    NAME_RANK,
+    PART_RANK,
+    TEXT_RANK,
+    WORD_RANK,
+    Match,
+    Matcher,
+    SearchScope,
+    SearchSuggestion,
+)
 
 MIN_PROBABILITY = 0.2
 """Images that show a word with a lower probability are not found."""
@@ -140,7 +150,8 @@ class WordMatcher:
         rows = np.flatnonzero(probabilities >= self._min_probability)
         rows = rows[np.argsort(-probabilities[rows], kind="stable")]
         names = ", ".join(table.words[index].name for index in indices.tolist())
-        return [Match(f"word: {names}", self._scope.ids[rows], np.minimum(probabilities[rows], 1).astype(np.float32))]
+        scores = np.minimum(probabilities[rows], 1).astype(np.float32)
+        return [Match(f"{self.kind}: {names}", self._scope.ids[rows], scores, WORD_RANK)]
 
     def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
         """Return the words that start with the text and are in at least one image, the most frequent first."""
@@ -182,9 +193,14 @@ class FileMatcher:
         return [path.casefold() for path in self._paths]
 
     def find(self, text: str) -> list[Match]:
-        """Return the images whose path contains the text."""
-        is_found = self._search(from_printable(text))
-        return [self._scope.select(is_found, f"file name: {text}")] if is_found.any() else []
+        """Return the images whose path has the text as the name of a file or folder, and those that contain it."""
+        wanted = from_printable(text)
+        is_found = self._search(wanted)
+        is_exact = np.zeros(len(is_found), np.bool_)
+        for row in np.flatnonzero(is_found).tolist():
+            is_exact[row] = _has_name(self._folded_paths[row], wanted.casefold())
+        masks = ((is_exact, NAME_RANK), (is_found & ~is_exact, PART_RANK))
+        return [self._scope.select(mask, f"{self.kind}: {text}", rank) for mask, rank in masks if mask.any()]
 
     def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
         """Return the text itself if some paths contain it, and names of folders and files that contain it."""
@@ -238,13 +254,19 @@ class TextMatcher:
         if self._features is None:
             return []
         found = self._features.rank(text, MAX_TEXT_RESULTS)
-        return [Match(f"text: {text}", self._scope.ids[found.rows], found.probabilities)]
+        return [Match(f"{self.kind}: {text}", self._scope.ids[found.rows], found.probabilities, TEXT_RANK)]
 
     def suggest(self, text: str, limit: int) -> list[SearchSuggestion]:
         """Return the text itself: any text can be searched for."""
         if self._features is None or not limit:
             return []
         return [SearchSuggestion(self.kind, text, min(MAX_TEXT_RESULTS, len(self._features.rows)))]
+
+
+def _has_name(path: str, name: str) -> bool:
+    """Return whether a path has a file, with or without its suffix, or a folder of this name."""
+    wanted = f"/{name.strip('/')}/"
+    return any(wanted in f"/{one}/" for one in (path, os.path.splitext(path)[0]))
 
 
 def _build_suggestion(kind: str, name: str, images: int, text: str) -> SearchSuggestion:

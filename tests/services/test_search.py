@@ -39,8 +39,27 @@ def test_word_finds_all_breeds_ranked_by_their_summed_probability(search: ImageS
 def test_search_combines_all_kinds_and_lists_each_image_once(search: ImageSearch):
     found = search.search("dog")
     assert found.ids.tolist() == [4, 1, 2]
-    assert found.scores.tolist() == [1, 1, 0.25]
-    assert [found.reasons[index] for index in found.reason_indices] == ["label: dog run", "file name: dog", "word: dog"]
+    assert found.scores.tolist() == [1, 0.75, 0.25]
+    assert [found.reasons[index] for index in found.reason_indices] == ["label: dog run", "word: dog", "word: dog"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["a/1.jpg", "a/2.jpg", "dogs/3.jpg", "hotdog.jpg"], [1, 2, 3, 4]),  # parts of paths after the words
+        (["a/1.jpg", "a/2.jpg", "Dog/3.jpg", "hotdog.jpg"], [3, 1, 2, 4]),  # the name of a folder before them
+        (["a/1.jpg", "a/2.jpg", "dogs/3.jpg", "a/dog.jpg"], [4, 1, 2, 3]),  # and that of a file
+    ],
+)
+def test_words_are_listed_before_parts_of_paths_and_after_exact_names(
+    workspace: Workspace, paths: list[str], expected: list[int]
+):
+    dataset = write_handmade_dataset(workspace.root, paths)
+    write_class_scores(dataset)
+    write_handmade_run(workspace, dataset, [0, 0, 1, 1], 2)
+    scope = open_search_scope(workspace, "run-1")
+    found = ImageSearch(scope, create_matchers(scope)).search("dog")
+    assert found.ids.tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -123,4 +142,5 @@ def test_combined_matches_keep_the_best_reason_of_an_image():
     found = combine_matches([first, second])
     assert found.ids.tolist() == [2, 1, 3]
     assert found.reason_indices.tolist() == [1, 0, 1]
+    assert combine_matches([first, second._replace(rank=1)]).ids.tolist() == [1, 2, 3]
     assert len(combine_matches([]).ids) == 0

@@ -37,7 +37,7 @@ def test_found_images_have_their_probability_or_their_reason_as_caption(view: Ru
     write_class_scores(view.dataset, [DOGS, ALPS])
     search = get_text_search(view)
     found = FoundImages.from_result("dog", search.search("dog"))
-    assert found.format_caption(1) == "75%"
+    assert found.format_caption(1) == "dog 75%"
     files = FoundImages.from_result("00001", search.search("00001"))
     assert {files.format_caption(number) for number in files.result.ids.tolist()} == {None}  # shown by its name
 
