@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from crlc.errors import CrlcError, NotFoundError
+from crlc.runs.folder import RunFolder
 from crlc.services.run_summary import RunSummary, summarize_run_or_damage
 from crlc.training.settings import TrainSettings
 from crlc.workspace.runs import RunStore
@@ -28,6 +29,9 @@ class GroupedRun:
 
     has_value: bool = True
     """Whether one setting differs."""
+
+    metrics: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Newest value of every number in the metrics log, of which the summary has only the most important ones."""
 
     def format_value(self) -> str:
         """Return the value as text; empty if several settings differ."""
@@ -100,12 +104,24 @@ def _build_group(runs: RunStore, name: str, found: list[tuple[str, dict[str, Any
             None if setting is None else settings[setting],
             summarize_run_or_damage(runs.open(run_id)),
             has_value=setting is not None,
+            metrics=_read_metrics(runs.open(run_id)),
         )
         for run_id, settings in found
     ]
     if setting is not None:
         grouped.sort(key=lambda run: _rank_value(run.value))
     return RunGroup(name, setting, tuple(grouped))
+
+
+def _read_metrics(run: RunFolder) -> dict[str, float]:
+    """Return the newest value of every number in the metrics log; nothing if it cannot be read."""
+    try:
+        newest = run.metrics_log.summarize().metrics
+    except (CrlcError, OSError):  # the summary has the reason
+        return {}
+    return {
+        name: value for name, value in newest.items() if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
 
 
 def _rank_value(value: Any) -> tuple[int, float, str]:

@@ -8,7 +8,9 @@ import pytest
 
 from crlc.errors import NotFoundError
 from crlc.services.run_groups import _rank_value, find_run_group, find_swept_setting, list_run_groups
+from crlc.services.run_summary import METRICS
 from crlc.workspace import Workspace
+from crlc.workspace.runs import RunStore
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,14 @@ def test_runs_of_a_group_are_listed_by_value(crlc, small_set: Path, workspace: W
     assert [run.value for run in group.runs] == [0.5, 2.0]
     outcome = crlc("runs", "--group", "weights of L_FC")
     assert [line.split()[0] for line in outcome.out.splitlines()][-2:] == ["0.5", "2"]
-    assert crlc("runs", "--group", "weights of L_FC", "--json").json["setting"] == "feature_weight"
+    content = crlc("runs", "--group", "weights of L_FC", "--json").json
+    assert content["setting"] == "feature_weight"
+    assert set(content["runs"][0]["metrics"]) == set(METRICS)
+    assert all(len(run.metrics.keys() & {"probability", "feature", "feature_bound"}) == 3 for run in group.runs)
+    log = RunStore(workspace).open(group.runs[0].summary.run).metrics_log.path
+    log.write_text("{\n")
+    damaged = find_run_group(workspace, "weights of L_FC").runs[0]
+    assert (damaged.summary.state, damaged.metrics) == ("damaged", {})
     with pytest.raises(NotFoundError, match="Did you mean 'weights of L_FC'"):
         find_run_group(workspace, "weight of L_FC")
     assert crlc("train", "set", *fast, "--group", "x" * 81).code != 0

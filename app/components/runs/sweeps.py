@@ -9,7 +9,7 @@ import streamlit as st
 from app.components.common.safe_text import show_caption
 from app.figures.curves import plot_sweep
 from app.state.widgets import restore_widget_value
-from app.view_models.run_table import FRACTION_METRICS, format_metric_title
+from app.view_models.run_table import FRACTION_METRICS, format_metric_title, list_metrics
 from crlc.formatting import format_count
 from crlc.services.run_groups import RunGroup, list_run_groups
 from crlc.services.run_summary import METRICS
@@ -38,7 +38,7 @@ def show_sweeps(workspace: Workspace, titles: Mapping[str, str]) -> None:
             help="Sets the group of runs. Start one on the Train page under Advanced settings, or with `--group`.",
         )
     ]
-    metrics = [name for name in METRICS if any(run.summary.metrics[name] is not None for run in group.runs)]
+    metrics = _list_group_metrics(group)
     if group.setting is None:
         show_caption("These runs differ in several settings, or in none: there is no axis to plot them on.")
     elif not metrics:
@@ -49,11 +49,18 @@ def show_sweeps(workspace: Workspace, titles: Mapping[str, str]) -> None:
         _show_plot(group, group.setting, metric, titles)
 
 
+def _list_group_metrics(group: RunGroup) -> list[str]:
+    """Return the metrics that a run of the group has a value of: those of the table of runs first."""
+    found = list_metrics([{"kind": "epoch", **run.metrics} for run in group.runs])
+    first = [name for name in METRICS if name in found]
+    return first + [name for name in found if name not in first]
+
+
 def _show_plot(group: RunGroup, setting: str, metric: str, titles: Mapping[str, str]) -> None:
-    runs = [run for run in group.runs if run.summary.metrics[metric] is not None]
+    runs = [run for run in group.runs if metric in run.metrics]
     figure = plot_sweep(
         [run.format_value() for run in runs],
-        [float(run.summary.metrics[metric]) for run in runs],
+        [float(run.metrics[metric]) for run in runs],
         [titles.get(run.summary.run, run.summary.run) for run in runs],
         setting=setting.replace("_", " ").capitalize(),
         metric=format_metric_title(metric),

@@ -202,3 +202,14 @@ def test_runs_page_overlays_any_metric_and_plots_a_sweep(trained: Workspace):
     assert test.selectbox(key="sweep-group").value == "smoothing sweep"
     sweep = next(json.loads(chart.proto.spec) for chart in test.get("plotly_chart") if "Smoothing" in chart.proto.spec)
     assert sweep["data"][1]["x"] == ["0.01", "0.1"]
+    assert test.selectbox(key="sweep-metric").value == "acc"
+    assert titles <= set(test.selectbox(key="sweep-metric").options)
+    logs = [list(RunStore(trained).open(run_id).metrics_log.read()) for run_id in run_ids(trained)]
+    for name in ("probability", "feature_bound"):
+        test.selectbox(key="sweep-metric").select(name).run()
+        assert not test.exception
+        sweep = next(
+            json.loads(chart.proto.spec) for chart in test.get("plotly_chart") if "Smoothing" in chart.proto.spec
+        )
+        last = [next(record[name] for record in reversed(log) if record["kind"] == "epoch") for log in logs]
+        assert sweep["data"][1]["y"] == last
