@@ -27,7 +27,7 @@ from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_count
 from crlc.workspace import Workspace
 
-_FIRST_IMAGES = 60
+_FIRST_IMAGES = 100
 """Number of images shown before the first map exists, in the order of their files."""
 
 _FIRST_IMAGES_HEIGHT_PIXELS = 96
@@ -123,7 +123,9 @@ def _show_untrained(workspace: Workspace, dataset: ImageDataset, beside: DeltaGe
         _show_summary(workspace, found, beside)
         return found
     show_caption(f"{dataset.name} has no runs yet.")
-    if running is not None:
+    if running is not None and not len(ids):
+        show_caption("The first images appear here when the files are listed.")
+    elif running is not None:
         records = read_records(dataset, ids)
         show_image_strip(
             dataset.name, [records[image] for image in ids.tolist()], height=_FIRST_IMAGES_HEIGHT_PIXELS, wrap=True

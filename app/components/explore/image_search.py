@@ -13,6 +13,7 @@ from app.state.exploring import get_explore_state, select_images
 from app.view_models.cluster_view import ClusterView
 from app.view_models.image_search import ImageSearchResult, search_view_by_image
 from app.view_models.words import FoundImages
+from crlc.progress import Progress
 
 _PROMPT_SECONDS = 0.6
 """A search with a loaded network ends within this time; the page then shows no progress."""
@@ -28,6 +29,8 @@ def show_image_search(view: ClusterView) -> None:
         state.search_task = f"image-search-{uuid4().hex}"
 
         def run(task: BackgroundTask) -> None:
+            # The first search imports torch and loads the network, which takes seconds.
+            task.report(Progress("Loading the network", 0, None, 0.0))
             task.result = search_view_by_image(view, read_dropped_file(value))
 
         start_task(state.search_task, "Search by image", run).wait(_PROMPT_SECONDS)
