@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
@@ -182,6 +183,14 @@ class RunFolder:
     def _has_result(self) -> bool:
         return self._result_file.exists()
 
+    @property
+    def result_advice(self) -> str:
+        """What the user can do about a damaged result; a finished run cannot be resumed."""
+        with suppress(DamagedError):
+            if self.read_status().state is RunState.FINISHED:
+                return "Train again; the labels are kept."
+        return _RESULT_ADVICE
+
     def _read_result_file(self) -> dict[str, Any]:
         content = read_json(self._result_file, "result", _VERSION, _RESULT_ADVICE, _ResultEntries)
         if not all(name and Path(name).name == name for name in (content["folder"], *content["arrays"])):
@@ -225,8 +234,10 @@ class RunFolder:
 
         Raises:
             NotFoundError: the run has no result yet.
+            DamagedError: an array is missing.
             ValueError, OSError: an array cannot be read.
         """
+        missing: Path | None = None
         for _ in range(_READ_ATTEMPTS):
             if not self._has_result:
                 break
@@ -234,9 +245,12 @@ class RunFolder:
             files = {name: self.path / metadata["folder"] / f"{name}.npy" for name in metadata["arrays"]}
             try:
                 arrays = {name: load_array(file, is_mapped=True) for name, file in files.items()}
-            except FileNotFoundError:
-                continue  # a newer result has replaced it in the meantime
+            except FileNotFoundError as error:
+                missing = Path(error.filename)
+                continue  # a newer result may have replaced it in the meantime
             return arrays, metadata
+        if missing is not None and self._has_result and self._read_result_file()["folder"] == missing.parent.name:
+            raise DamagedError(f"{missing} is missing.", advice=self.result_advice)
         raise NotFoundError(
             f"The run {self.id} has no result yet.", advice="Wait for its first evaluation, or resume it."
         )

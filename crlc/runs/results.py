@@ -155,6 +155,4 @@ def _is_below(numbers: NDArray[Any], limit: int) -> bool:
 
 
 def _damaged(run: RunFolder, why: str) -> DamagedError:
-    return DamagedError(
-        f"The result of the run {run.id} cannot be used: {why}.", advice="Resume the run, or train again."
-    )
+    return DamagedError(f"The result of the run {run.id} cannot be used: {why}.", advice=run.result_advice)

@@ -24,7 +24,7 @@ from crlc.services.run_preparation import (
     store_pixels,
 )
 from crlc.training.batches import LabelTargets
-from crlc.training.checkpoint import ModelEntries, WeightsEntries, load_checkpoint, save_checkpoint
+from crlc.training.checkpoint import ModelEntries, WeightsEntries, load_checkpoint, load_run_checkpoint, save_checkpoint
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import exclude_ids, load_images, select_ids
 from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
@@ -174,7 +174,7 @@ def plan_semi(
     arrays, metadata = parent.open_result()
     if not metadata["final"]:
         raise UsageError(f"parent={parent.id!r} is not finished.", advice="Resume it first, or choose another run.")
-    state = load_checkpoint(parent.checkpoint_file, ModelEntries)
+    state = load_run_checkpoint(parent, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
     seed = settings.run.seed if seed is None else seed
     included = ~np.isin(arrays["ids"], [] if excluded is None else excluded)
@@ -244,7 +244,7 @@ def load_initial_state(run: RunFolder) -> OptionalInputs:
     positions, targets = pairs.T
     weights = None
     if (run.path / _WEIGHTS_FILE).exists():
-        weights = load_checkpoint(run.path / _WEIGHTS_FILE, WeightsEntries)["network"]
+        weights = load_checkpoint(run.path / _WEIGHTS_FILE, WeightsEntries, "Train again.")["network"]
     return OptionalInputs(labels=LabelTargets(positions, targets), initial_weights=weights)
 
 

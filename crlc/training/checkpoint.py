@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,19 @@ from typing import IO, Any, TypedDict, cast
 import torch
 from torch import Tensor
 
-from crlc.errors import CrlcError, DamagedError, explain_system_error
+from crlc.errors import CrlcError, DamagedError, NotFoundError, explain_system_error
 from crlc.files import write_file
 from crlc.json_schema import check_entries
 from crlc.model.weights_file import require_checksums
+from crlc.runs.folder import RunFolder
+from crlc.runs.state import RunState
 
 _FORMAT = 1
 _ADVICE = "Delete it to start the run from the beginning."
+_FINISHED_ADVICE = (
+    "The clusters of the run can still be viewed, edited and exported as tables, web page and folders. "
+    "For its model, train again."
+)
 _MAX_REASON_LENGTH = 160
 _STORED_NAMES = {"optimizer": "optimiser", "latest_metrics": "latest"}
 """Names in the file, for fields whose name differs."""
@@ -76,7 +82,32 @@ class ModelEntries(WeightsEntries):
     subhead: int
 
 
-def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
+def get_checkpoint_advice(run: RunFolder) -> str:
+    """Return what the user can do about a damaged checkpoint: a run that is finished would lose its result."""
+    with suppress(CrlcError):
+        if run.read_status().state is RunState.FINISHED:
+            return _FINISHED_ADVICE
+    return _ADVICE
+
+
+def load_run_checkpoint(run: RunFolder, schema: type) -> dict[str, Any]:
+    """Read the newest checkpoint of a run, as `load_checkpoint` does.
+
+    Raises:
+        NotFoundError: the run has no checkpoint.
+        DamagedError: the checkpoint cannot be read.
+    """
+    advice = get_checkpoint_advice(run)
+    if not run.checkpoint_file.exists():
+        if advice == _FINISHED_ADVICE:
+            raise NotFoundError(f"The run {run.id} is finished, but has no checkpoint.", advice=advice)
+        raise NotFoundError(
+            f"The run {run.id} has no checkpoint yet.", advice="Wait for its first one, or resume the run."
+        )
+    return load_checkpoint(run.checkpoint_file, schema, advice)
+
+
+def load_checkpoint(file: Path, schema: type, advice: str = _ADVICE) -> dict[str, Any]:
     """Read a checkpoint to the CPU; only tensors and plain values are read from the file.
 
     Loaded to a GPU, network and optimizer would be there twice until the run has copied them.
@@ -84,6 +115,7 @@ def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
     Args:
         file: the checkpoint.
         schema: dataclass or `TypedDict` with the types of the entries (see `crlc.json_schema`).
+        advice: what the user can do when the file cannot be read.
 
     Raises:
         DamagedError: the file is not a checkpoint, an entry is missing or wrong, or a newer version wrote it.
@@ -95,20 +127,21 @@ def load_checkpoint(file: Path, schema: type) -> dict[str, Any]:
         explained = explain_system_error(error, file)
         if explained is not None:
             raise explained from None
-        raise DamagedError(f"{file} cannot be read ({_shorten(error)}).", advice=_ADVICE) from None
+        raise DamagedError(f"{file} cannot be read ({_shorten(error)}).", advice=advice) from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
         raise DamagedError(
-            f"{file} is not a checkpoint that this version can read.", advice="Update CRLC Studio, or delete the file."
+            f"{file} is not a checkpoint that this version can read.",
+            advice=f"Update CRLC Studio if a newer version wrote it. {advice}",
         )
     try:
         check_entries(content, schema)
     except ValueError as error:
-        raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
+        raise DamagedError(f"{file} is damaged: it {error}.", advice=advice) from None
     return content
 
 
 @contextmanager
-def explain_damaged_checkpoint(file: Path) -> Iterator[None]:
+def explain_damaged_checkpoint(file: Path, advice: str = _ADVICE) -> Iterator[None]:
     """Convert the errors of torch for weights and states that do not fit to `DamagedError`."""
     try:
         yield
@@ -118,7 +151,7 @@ def explain_damaged_checkpoint(file: Path) -> Iterator[None]:
         explained = explain_system_error(error, file)
         if explained is not None:
             raise explained from None
-        raise DamagedError(f"{file} is damaged: its parts do not fit ({_shorten(error)}).", advice=_ADVICE) from None
+        raise DamagedError(f"{file} is damaged: its parts do not fit ({_shorten(error)}).", advice=advice) from None
 
 
 def _shorten(error: Exception) -> str:

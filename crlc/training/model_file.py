@@ -32,7 +32,13 @@ from crlc.model.backbones import Backbone
 from crlc.model.weights_file import require_checksums
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
-from crlc.training.checkpoint import ModelEntries, explain_damaged_checkpoint, load_checkpoint, write_tensors
+from crlc.training.checkpoint import (
+    ModelEntries,
+    explain_damaged_checkpoint,
+    get_checkpoint_advice,
+    load_run_checkpoint,
+    write_tensors,
+)
 from crlc.training.network_builder import build_from_checkpoint
 from crlc.training.settings import TrainSettings
 
@@ -88,16 +94,12 @@ def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames 
     """Load the network of a run from its newest checkpoint.
 
     Raises:
-        NotFoundError: the run has no checkpoint yet.
+        NotFoundError: the run has no checkpoint.
         DamagedError: the checkpoint cannot be read.
     """
-    if not run.checkpoint_file.exists():
-        raise NotFoundError(
-            f"The run {run.id} has no checkpoint yet.", advice="Wait for its first one, or resume the run."
-        )
-    state = load_checkpoint(run.checkpoint_file, ModelEntries)
+    state = load_run_checkpoint(run, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
-    with explain_damaged_checkpoint(run.checkpoint_file):
+    with explain_damaged_checkpoint(run.checkpoint_file, get_checkpoint_advice(run)):
         network = build_from_checkpoint(state, settings).to(device).eval()
     return TrainedModel(run.id, network, settings, int(state["subhead"]), clusters or ClusterNames())
 

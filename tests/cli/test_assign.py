@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crlc.runs.state import RunState
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -47,5 +48,21 @@ def test_assign_predicts_the_clusters_of_the_run(crlc, small_set: Path, tmp_path
 def test_assign_refuses_a_run_without_checkpoint(crlc, small_set: Path, workspace: Workspace):
     crlc("train", small_set, "--epochs", 1, *FAST)
     run = RunStore(workspace).open("last")
+    content = run.checkpoint_file.read_bytes()
+    run.checkpoint_file.write_bytes(content[: len(content) // 2])
+    damaged = [
+        crlc("assign", "last", small_set).err,
+        crlc("export", "last", "--model", run.path / "model.crlc").err,
+    ]
     run.checkpoint_file.unlink()
-    assert "checkpoint" in crlc("assign", "last", small_set).err
+    missing = crlc("assign", "last", small_set).err
+    for error in (*damaged, missing):
+        assert "checkpoint" in error
+        assert "train again" in error
+        assert "can still be" in error  # the result of the finished run is not lost
+        assert "Delete" not in error
+        assert "resume" not in error
+    run.write_status(RunState.STOPPED)
+    assert "resume" in crlc("assign", "last", small_set).err
+    run.checkpoint_file.write_bytes(content[: len(content) // 2])
+    assert "Delete it" in crlc("assign", "last", small_set).err

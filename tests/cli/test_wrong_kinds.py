@@ -85,3 +85,12 @@ def test_commands_name_annotations_that_are_a_link_to_themselves(
     assert outcome.code == 1
     assert outcome.err.startswith(f"error: {file} cannot be read")
     assert outcome.err.count("\n") == 1
+
+
+def test_commands_name_a_missing_array_of_a_finished_run(crlc, run: RunFolder):
+    file = next(run.path.glob("result-*/z.npy"))
+    file.unlink()
+    error = crlc("quality", "run-1").err
+    assert f"{file} is missing" in error
+    assert "Train again" in error
+    assert "resume" not in error.lower()

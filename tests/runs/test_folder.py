@@ -60,6 +60,23 @@ def test_publish_result_replaces_the_old_result(run: RunFolder):
     assert metadata["final"]
 
 
+@pytest.mark.parametrize(
+    ("state", "advice"),
+    [(RunState.FINISHED, "Train again; the labels"), (RunState.STOPPED, "Resume the run")],
+)
+def test_open_result_names_a_missing_array(run: RunFolder, state: RunState, advice: str):
+    folder = run.create_result_folder(step=1)
+    for name in ("q", "z"):
+        np.save(folder / f"{name}.npy", np.ones((2, 3), np.float32))
+    run.publish_result(folder, {})
+    run.write_status(state)
+    (folder / "z.npy").unlink()
+    with pytest.raises(DamagedError) as raised:
+        run.open_result()
+    assert raised.value.message == f"{folder / 'z.npy'} is missing."
+    assert advice in raised.value.advice
+
+
 class Evil:
     """Creates a folder when it is unpickled."""
 

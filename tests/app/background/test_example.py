@@ -78,7 +78,7 @@ def test_example_is_installed_at_the_first_start_and_can_be_exported(
     run.checkpoint_file.unlink()
     page.get_by_text("Trained model", exact=True).click()
     page.get_by_role("button", name="Download digits-Example.crlc").click()
-    expect(page.get_by_role("alert").get_by_text("has no checkpoint yet")).to_be_visible()
+    expect(page.get_by_role("alert").get_by_text("has no checkpoint")).to_be_visible()
 
     # A deleted example is not installed again.
     open_page(page, "Start")
