@@ -9,7 +9,10 @@ from typing import Any
 
 from crlc.errors import DamagedError
 
-DAMAGED_ADVICE = "Remove the dataset and import it again; the originals are untouched."
+DAMAGED_ADVICE = (
+    "Restore it from a backup of the workspace. Without a backup, remove the dataset and import it again: its labels "
+    "and runs are lost, the originals are untouched."
+)
 
 _COLUMN_TYPES: dict[str, tuple[type, ...]] = {
     "id": (int,),

@@ -107,7 +107,8 @@ def test_commands_report_a_damaged_page_of_the_manifest(
     outcome = crlc(*arguments)
     assert outcome.code == 1
     assert f"{file} cannot be read" in outcome.err
-    assert "Remove the dataset and import it again" in outcome.err
+    assert "Restore it from a backup" in outcome.err
+    assert "remove the dataset and import it again: its labels and runs are lost" in outcome.err
     assert "Unexpected" not in outcome.err
     assert sorted(dataset.folder.iterdir()) == before
 

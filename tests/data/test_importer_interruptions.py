@@ -194,7 +194,7 @@ def test_dataset_with_a_damaged_manifest_can_be_removed(imported: Workspace, len
         leftover.unlink()
     file = dataset.folder / MANIFEST_FILE
     file.write_bytes(b"garbage" * 20 + file.read_bytes()[140:length])
-    with pytest.raises(DamagedError, match="Remove the dataset and import it again"):
+    with pytest.raises(DamagedError, match="remove the dataset and import it again: its labels and runs are lost"):
         dataset.summarize()
     imported.remove_dataset("pictures")
     assert imported.list_dataset_names() == []
