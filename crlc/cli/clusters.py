@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from crlc.cli.labels import print_entry, print_undone
 from crlc.cli.options import add_common_arguments, add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.tables import format_table, round_number
+from crlc.errors import NotFoundError
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from crlc.runs.folder import RunFolder
     from crlc.services.analyse_run import RunAnalysis
     from crlc.services.words import SuggestedName
+
+    _SuggestedNames: TypeAlias = tuple[dict[int, list[SuggestedName]], str]
+    _WordSource: TypeAlias = Callable[[ImageDataset, EditedClustering], _SuggestedNames]
 
 _NO_WORD = "no fitting word"
 
@@ -79,7 +85,10 @@ def run_clusters(options: argparse.Namespace, workspace: Workspace, output: Outp
         elif options.action == "redo":
             print_undone(annotations.redo(run=run.id), output)
         elif options.action is None:
-            _print_clusters(run, dataset, annotations, output, options.words)
+            suggest: _WordSource = _suggest_words
+            if options.words is not None:
+                suggest = partial(_suggest_own_words, given=options.words, run=run.id, workspace=workspace)
+            _print_clusters(run, dataset, annotations, output, suggest)
         elif options.action == "level":
             _change_level(options.level, RunAnalysis(run, dataset, annotations.refresh()), annotations, output)
         else:
@@ -149,18 +158,17 @@ def _split_members(
 
 
 def _print_clusters(
-    run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output, own_words: str | None
+    run: RunFolder, dataset: ImageDataset, annotations: AnnotationStore, output: Output, suggest: _WordSource
 ) -> None:
     from crlc.clusters.clustering import Clustering
     from crlc.clusters.names import get_display_names
-    from crlc.data.imagenet_words import WORDS_ORIGIN
 
     clustering = Clustering.from_run(run, dataset)
     state = annotations.refresh()
     edited = clustering.apply_edits(state)
     names = get_display_names(run.read_metadata(), edited)
     confidence, sizes = edited.compute_mean_confidence(), edited.count_images()
-    words = _suggest_words(dataset, edited) if own_words is None else _suggest_own_words(dataset, edited, own_words)
+    words, origin = suggest(dataset, edited)
     content = [
         {
             "cluster": number,
@@ -186,7 +194,6 @@ def _print_clusters(
     ]
     lines = format_table(("cluster", "images", "confidence", "name", *(["words"] if words else [])), rows)
     if words:
-        origin = WORDS_ORIGIN if own_words is None else "your words, compared by an image-text model"
         lines.append(f"Suggested names with their lift over all images: {origin}.")
     moved = int(edited.is_moved.sum())
     if moved:
@@ -202,24 +209,35 @@ def _print_clusters(
     )
 
 
-def _suggest_words(dataset: ImageDataset, edited: EditedClustering) -> dict[int, list[SuggestedName]]:
-    """Return suggested names by cluster; empty if no classes were computed for the images."""
+def _suggest_words(dataset: ImageDataset, edited: EditedClustering) -> _SuggestedNames:
+    """Return suggested names by cluster, and their origin; empty if no classes were computed for the images."""
+    from crlc.data.imagenet_words import WORDS_ORIGIN
     from crlc.services.words import ImageWords, compute_missing_class_scores, read_class_scores
 
     compute_missing_class_scores(dataset)
     scores = read_class_scores(dataset, edited.ids)
-    return {} if scores is None else ImageWords(scores, edited.clusters).by_cluster
+    return ({} if scores is None else ImageWords(scores, edited.clusters).by_cluster), WORDS_ORIGIN
 
 
-def _suggest_own_words(dataset: ImageDataset, edited: EditedClustering, given: str) -> dict[int, list[SuggestedName]]:
+def _suggest_own_words(
+    dataset: ImageDataset, edited: EditedClustering, *, given: str, run: str, workspace: Workspace
+) -> _SuggestedNames:
     """Return suggested names by cluster from a list of words, or from a file with one word per line."""
     from pathlib import Path
 
+    from crlc.backbone_catalogue import CATALOGUE
+    from crlc.cli.datasets import format_command
     from crlc.services.image_text import OwnWords, parse_words, require_text_features
 
     is_file = "," not in given and Path(given).is_file()
     words = parse_words(Path(given).read_text(encoding="utf-8", errors="replace") if is_file else given)
-    return OwnWords(require_text_features(dataset, edited.ids), edited.clusters, words).by_cluster
+    try:
+        features = require_text_features(dataset, edited.ids)
+    except NotFoundError as error:
+        model = next(one.name for one in CATALOGUE if one.takes_text)
+        command = format_command(workspace, "search", run, words[0], "--model", model)
+        raise NotFoundError(error.message, advice=f"To compute them, run: {command}") from None
+    return OwnWords(features, edited.clusters, words).by_cluster, "your words, compared by an image-text model"
 
 
 def _format_words(words: list[SuggestedName]) -> str:

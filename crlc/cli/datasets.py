@@ -231,7 +231,7 @@ def run_relink(options: argparse.Namespace, workspace: Workspace, output: Output
     location = to_printable(report.location)
     lines = [f"{options.name} now uses {location}: {report.found:,} of {format_count(report.expected, 'image')} found."]
     if missing:
-        again = _format_command(workspace, "import", report.location, "--name", options.name)
+        again = format_command(workspace, "import", report.location, "--name", options.name)
         lines.append(f"{format_count(missing, 'image is', 'images are')} missing. To update the dataset, run: {again}")
     output.print_result({"dataset": options.name, **asdict(report), "location": location}, lines)
     return 0
@@ -288,7 +288,7 @@ def _format_runs(name: str, runs: list[str]) -> list[str]:
 # ---- output
 
 
-def _format_command(workspace: Workspace, *words: str) -> str:
+def format_command(workspace: Workspace, *words: str) -> str:
     """Return a command that can be copied into a shell."""
     elsewhere = () if workspace.root == get_default_workspace().absolute() else ("--workspace", str(workspace.root))
     return to_printable(shlex.join(["crlc", *words, *elsewhere]))
@@ -345,7 +345,7 @@ def _format_dataset(workspace: Workspace, dataset: ImageDataset, summary: Datase
     if not summary.complete:
         lines.append(
             f"The import was interrupted: {format_count(summary.pending, 'image is', 'images are')} not decoded yet. "
-            "To continue, run: " + _format_command(workspace, "import", dataset.info.location, "--name", dataset.name)
+            "To continue, run: " + format_command(workspace, "import", dataset.info.location, "--name", dataset.name)
         )
     lines += _format_classes_and_problems(dataset, summary)
     for reason, count in list(summary.unreadable.items())[:_MAX_REASONS]:

@@ -44,6 +44,8 @@ def run_search(options: argparse.Namespace, workspace: Workspace, output: Output
     from crlc.services.search_matchers import create_matchers
     from crlc.services.words import compute_missing_class_scores
 
+    if options.n < 1:
+        raise UsageError(f"-n {options.n} is not allowed: it must be at least 1.")
     if not 0 < options.at_least <= 1:
         raise UsageError(f"--at-least {options.at_least} is not allowed: it must be above 0 and at most 1.")
     scope = open_search_scope(workspace, options.name)

@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 
 import torch
 
-from crlc.backbone_catalogue import DEFAULT_BACKBONE, find_hub_file
+from crlc.backbone_catalogue import DEFAULT_BACKBONE, OPEN_CLIP_PREFIX, find_hub_file
 from crlc.errors import SourceError
 from crlc.progress import Progress, ProgressCallback
 
@@ -120,8 +120,10 @@ def _build_progress_options(report: ProgressCallback, raised: list[Exception]) -
 
 def _build_error(name: str, url: str, by_hand: str, cache: Path, error: Exception) -> SourceError:
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    takes_text = name.startswith(OPEN_CLIP_PREFIX)  # the default backbone does not
+    other = "give a local file of its weights" if takes_text else f"use the backbone {DEFAULT_BACKBONE}"
     return SourceError(
         f"The weights of {name} are not in the cache {cache}, and {url} cannot be downloaded ({reason}).",
-        advice=f"Connect to the internet and try again, or {by_hand}, "
-        f"or use the backbone {DEFAULT_BACKBONE}, which needs no download.",
+        advice=f"Connect to the internet and try again, or {by_hand}, or {other}, which needs no download.",
+        parameters=("weights",) if takes_text else (),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, get_type_hints
 
-from crlc.backbone_catalogue import DEFAULT_BACKBONE, OPEN_CLIP_PREFIX
+from crlc.backbone_catalogue import CATALOGUE, DEFAULT_BACKBONE, OPEN_CLIP_PREFIX
 from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import UsageError
 from crlc.training.setting_groups import (
@@ -204,8 +204,10 @@ def is_known_backbone(name: str) -> bool:
 
 def _check_backbone(model: ModelSettings) -> None:
     if not is_known_backbone(model.backbone):
-        near = difflib.get_close_matches(model.backbone, (*SCRATCH_NAMES, *PIP_BACKBONES), n=1)
-        advice = f"Did you mean {near[0]}?" if near else f"A pretrained backbone is written as timm/{model.backbone}."
+        known = (*SCRATCH_NAMES, *(one.name for one in CATALOGUE))
+        near = difflib.get_close_matches(model.backbone, known, n=1)
+        others = "models of timm are written as timm/NAME, those of torchvision as torchvision/NAME"
+        advice = f"Did you mean {near[0]}?" if near else f"Choose one of {', '.join(known)}; other {others}."
         raise UsageError(f"backbone={model.backbone!r} is not known.", advice=advice)
     if model.backbone.startswith(VECTORS_PREFIX) and not (model.frozen and model.stored_features):
         raise UsageError(

@@ -37,6 +37,9 @@ def test_search_prints_images_with_probability_reason_and_path(crlc: Crlc, run: 
 
 def test_search_reports_wrong_arguments(crlc: Crlc, run: str):
     assert crlc("search", run, "dog", "--at-least", "2").code == 2
+    for count in ("0", "-3"):
+        refused = crlc("search", run, "dog", "-n", count)
+        assert (refused.code, f"-n {count} is not allowed" in refused.err) == (2, True)
     assert "label, cluster, word, file name" in crlc("search", run, "dog", "--in", "colour").err
     assert "0 images" in crlc("search", run, "unicorn").out
     assert crlc("search", "nothing", "dog").code == 1
@@ -50,6 +53,12 @@ def test_clusters_print_three_words_with_their_lift(crlc: Crlc, run: str):
     (first, _) = crlc("clusters", run, "--json").json["clusters"]
     assert first["words"][0] == {"word": "dog", "coverage": 0.5, "lift": pytest.approx(0.5 / 0.265625, abs=1e-6)}
     assert first["name"] is None  # a word is never set by itself
+
+
+def test_clusters_with_own_words_names_the_command_that_computes_missing_features(crlc: Crlc, run: str):
+    found = crlc("clusters", run, "--words", "red car, dog")
+    assert found.code == 1
+    assert f"run: crlc search {run} 'red car' --model open_clip/" in found.err
 
 
 def test_clusters_without_words_print_no_words(crlc: Crlc, workspace: Workspace):

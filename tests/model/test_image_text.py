@@ -97,8 +97,9 @@ def test_weights_on_the_hub_offline_raise_an_error_with_address_and_cache(tmp_pa
     )
     for part in ("SourceError: The weights of open_clip/ViT-B-32:laion2b_s34b_b79k ", str(tmp_path / "hf" / "hub"),
                  "laion/CLIP-ViT-B-32-laion2B-s34B-b79K/resolve/main/open_clip_model.safetensors", "refused",
-                 "Connect to the internet"):  # fmt: skip
+                 "Connect to the internet", "local file of its weights"):  # fmt: skip
         assert part in done.stderr
+    assert "default" not in done.stderr.rpartition("SourceError")[2]  # it takes no text
 
 
 def test_missing_package_is_named_with_its_install_command(monkeypatch: pytest.MonkeyPatch):
