@@ -17,7 +17,14 @@ from crlc.errors import SourceError
 from crlc.paths import to_printable
 
 CHUNK_ROWS = 4096
-_SUFFIXES = (".npy", ".npz", ".parquet")
+_FORMATS = {
+    ".npy": ("NumPy file", b"\x93NUMPY"),
+    ".npz": ("NumPy archive", b"PK"),
+    ".parquet": ("Parquet file", b"PAR1"),
+}
+"""Name of the format and the first bytes of its files, by suffix."""
+
+_SAVE_ADVICE = "Save the vectors with numpy.save, numpy.savez or as Parquet."
 _VECTOR_NAMES = ("vectors", "vector", "embeddings", "embedding", "features", "feature", "x")
 _PATH_NAMES = (*PATH_COLUMNS, "paths", "images", "files", "filenames", "filepaths", "file_names", "image_paths")
 _MATRIX_AXES = 2
@@ -80,19 +87,18 @@ def open_vector_file(file: Path) -> VectorFile:
         SourceError: the file cannot be read, or has no such content.
     """
     shown, suffix = to_printable(str(file)), file.suffix.lower()
-    if suffix not in _SUFFIXES:
+    if suffix not in _FORMATS:
         raise SourceError(
-            f"{shown} is not a file of vectors: it must end in {', '.join(_SUFFIXES)}.",
-            advice="Save the vectors with numpy.save, numpy.savez or as Parquet.",
+            f"{shown} is not a file of vectors: it must end in {', '.join(_FORMATS)}.", advice=_SAVE_ADVICE
         )
-    with _explain_errors(shown):
+    with _explain_errors(file, shown):
         if suffix == ".parquet":
             return _open_parquet(file, shown)
         return _open_arrays(file, shown) if suffix == ".npz" else _open_matrix(file, shown)
 
 
 @contextmanager
-def _explain_errors(shown: str) -> Iterator[None]:
+def _explain_errors(file: Path, shown: str) -> Iterator[None]:
     try:
         yield
     except SourceError:
@@ -100,8 +106,14 @@ def _explain_errors(shown: str) -> Iterator[None]:
     except OSError as error:  # also of pyarrow
         raise SourceError(f"{shown} cannot be read: {error.strerror or error}.") from None
     except ValueError as error:
+        name, first_bytes = _FORMATS[file.suffix.lower()]
+        with file.open("rb") as stream:
+            is_of_format = stream.read(len(first_bytes)) == first_bytes
+        if not is_of_format:
+            raise SourceError(f"{shown} is not a {name}.", advice=_SAVE_ADVICE) from None
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise SourceError(
-            f"{shown} cannot be read: {str(error).splitlines()[0]}", advice="Save plain numbers, without pickling."
+            f"{shown} cannot be read: {reason}.", advice="Save plain numbers, without pickling."
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,10 @@ def test_npy_with_other_content_is_refused(tmp_path: Path, content: np.ndarray, 
 
 def test_other_files_are_refused(tmp_path: Path):
     (tmp_path / "a.txt").write_text("1 2")
+    (tmp_path / "short.npy").write_text("1 2 3")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    np.save(tmp_path / "cut.npy", ROWS)
+    os.truncate(tmp_path / "cut.npy", 140)
     (tmp_path / "a.npz").write_text("no archive")
     (tmp_path / "a.parquet").write_text("no table")
     np.savez(tmp_path / "b.npz", one=ROWS, two=ROWS)
@@ -87,8 +92,11 @@ def test_other_files_are_refused(tmp_path: Path):
     write_parquet(tmp_path / "c.parquet", vector=[[1.0, 2.0], [3.0], [1.0, 1.0], None])
     for name, words in (
         ("a.txt", "must end in"),
-        ("a.npz", "cannot be read"),
-        ("a.parquet", "cannot be read"),
+        ("short.npy", r"short\.npy is not a NumPy file\. Save"),
+        ("empty.npy", r"empty\.npy is not a NumPy file\. Save"),
+        ("cut.npy", r"cut\.npy cannot be read: .*[^.]\. Save"),
+        ("a.npz", r"a\.npz is not a NumPy archive\. Save"),
+        ("a.parquet", r"a\.parquet is not a Parquet file\. Save"),
         ("missing.npy", "cannot be read"),
         ("b.npz", "one, two"),
         ("c.npz", "4 vectors, but 2 paths"),
