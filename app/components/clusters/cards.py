@@ -102,19 +102,19 @@ def _build_card(view: ClusterView, number: int) -> ClusterCard:
         closest=f"closest: {view.format_cluster(closest)}" if closest is not None and closest >= 0 else "",
         help="\n".join(f"{fact.text}: {fact.help}" for fact in facts[1:]),
         images=build_tiles(view, view.sort_rows(rows, MOST_TYPICAL)[:_TYPICAL_IMAGES]),
-        words=_build_words(view, number),
+        words=_build_words(view, number) if len(rows) else None,
     )
 
 
-def _build_words(view: ClusterView, number: int) -> list[CardWord]:
+def _build_words(view: ClusterView, number: int) -> list[CardWord] | None:
+    """Return the suggested names of a cluster; `None` before the classes of its images are computed."""
     own = get_clusters_state(view.name).own_suggestions if isinstance(view, RunView) else None
     if own is not None:
         return [CardWord(one.name, one.lift, _describe_own_word(one)) for one in own.get(number, [])]
     words = get_words(view)
-    return [
-        CardWord(one.name, one.lift, describe_suggested_name(one))
-        for one in (words.by_cluster.get(number, []) if words is not None else [])
-    ]
+    if words is None:
+        return None
+    return [CardWord(one.name, one.lift, describe_suggested_name(one)) for one in words.by_cluster.get(number, [])]
 
 
 def _describe_own_word(word: SuggestedName) -> str:

@@ -76,3 +76,16 @@ def test_search_selects_images_and_words_name_clusters(page: Page, app: RunningA
     expect(page.get_by_text("ImageNet's 1,000 classes").first).to_be_visible()
     expect(page.get_by_role("note").filter(has_text=f"name cluster {number} {name!r}")).to_be_visible()
     assert RunAnalysis.open(app.workspace, run.id).names == {number: name}
+
+
+def test_card_of_a_cluster_without_a_fitting_word_says_so(page: Page, app: RunningApp, tmp_path: Path):
+    dataset = import_tiny_dataset(app.workspace, tmp_path / "set")
+    run = write_tiny_run(app.workspace, dataset)
+    page.goto(f"{app.url}/clusters?run={run.id}")
+    expect(cluster_card(page, 1).locator(".tile").first).to_be_visible()
+    expect(cluster_card(page, 1).locator(".words")).to_be_hidden()  # no class is computed
+    write_class_scores(dataset, [DOGS] * 4 + [{"alp": 0.05}] * 4 + [TRAMS] * 4)
+    page.reload()
+    expect(cluster_card(page, 0).locator(".words")).to_contain_text("dog")
+    expect(cluster_card(page, 1).locator(".words")).to_have_text("no fitting word")
+    assert find_violations(page) == []

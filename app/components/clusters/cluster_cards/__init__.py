@@ -51,8 +51,8 @@ class ClusterCard:
     """Tooltip of confidence and closest cluster."""
 
     images: Sequence[Tile]
-    words: Sequence[CardWord] = ()
-    """Suggested names, the best first."""
+    words: Sequence[CardWord] | None = None
+    """Suggested names, the best first; empty if no word fits, `None` if none were computed."""
 
 
 @dataclass(frozen=True)

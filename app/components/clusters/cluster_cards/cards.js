@@ -79,6 +79,8 @@ class Card {
 
   /** Show suggested names; a click uses one as the name. */
   showWords(card) {
+    this.words.hidden = card.words === null;
+    if (card.words === null) return;
     const isEditing = this.deck.data.editing;
     const chips = card.words.map((word) => {
       const chip = element(isEditing ? "button" : "span", "word", `${word.name} `);
@@ -92,11 +94,10 @@ class Card {
       chip.onclick = () => this.deck.useWord(this.number, word.name);
       return chip;
     });
-    this.words.hidden = !chips.length;
     const text = JSON.stringify([card.words, card.name, isEditing]);
     if (this.words.dataset.text === text) return; // the focus stays on a chip
     this.words.dataset.text = text;
-    this.words.replaceChildren(...chips);
+    this.words.replaceChildren(...(chips.length ? chips : [element("span", "no-word", "no fitting word")]));
   }
 
   showImages(items) {
@@ -190,7 +191,7 @@ class Deck {
     this.markSelected();
     this.setColumns();
     this.origin.textContent = `Suggested names: ${data.words}, with their lift over all images.`;
-    this.origin.hidden = !data.cards.some((card) => card.words.length);
+    this.origin.hidden = !data.cards.some((card) => card.words?.length);
   }
 
   /** Show a name that Python has not confirmed yet. */
