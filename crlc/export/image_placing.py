@@ -92,7 +92,7 @@ def require_readable_originals(dataset: ImageDataset, created: int, missing: int
         return
     advice = RELINK_ADVICE
     if dataset.info.options.placeholders:
-        advice += " If it has vectors without files, export a table or the vectors instead."
+        advice += " For vectors without files, export a table or the vectors instead."
     raise SourceError(
         f"None of the {format_count(missing, 'original image')} of {dataset.name} can be read: there is nothing to "
         "export.",
