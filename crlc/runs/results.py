@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ _OPTIONAL_ARRAYS = {"by_subhead": (2, "iu"), "h": (2, "f")}
 """The same for arrays that some results have."""
 
 _GRAPH_VERSION = 1
+_MAX_PROBABILITY = 1.001  # sums of rounded probabilities may be above 1
 
 
 class RunResult(NamedTuple):
@@ -61,6 +62,23 @@ def read_result(run: RunFolder) -> RunResult:
         if explained is not None:
             raise explained from None
         raise _damaged(run, str(error).splitlines()[0] if str(error) else "a file is empty") from None
+    _check_arrays(run, arrays)
+    folder = run.path / metadata["folder"]
+    for name, is_valid in (
+        ("confidence", _has_probabilities(arrays["confidence"])),
+        ("q", _has_stored_probabilities(folder / "q.npy", arrays["q"])),
+    ):
+        if not is_valid:
+            raise _damaged(run, f"a value in {folder / name}.npy is not a probability from 0 to 1")
+    return RunResult(arrays, metadata)
+
+
+def _check_arrays(run: RunFolder, arrays: dict[str, NDArray[Any]]) -> None:
+    """Check types, shapes and ranges of the arrays of a result.
+
+    Raises:
+        DamagedError: an array is missing, or does not fit the others.
+    """
     missing = [name for name in _REQUIRED_ARRAYS if name not in arrays]
     if missing:
         raise _damaged(run, f"{', '.join(missing)} missing")
@@ -76,7 +94,6 @@ def read_result(run: RunFolder) -> RunResult:
     for name in ("cluster", "by_subhead"):
         if name in arrays and not _is_below(arrays[name], arrays["q"].shape[1]):
             raise _damaged(run, f"a cluster number in {name}.npy is out of range")
-    return RunResult(arrays, metadata)
 
 
 def get_maps_folder(run: RunFolder) -> Path:
@@ -152,6 +169,28 @@ def _read_graph(files: list[Path], shape: tuple[int, int]) -> Neighbours | None:
 
 def _is_below(numbers: NDArray[Any], limit: int) -> bool:
     return not numbers.size or bool(0 <= numbers.min() <= numbers.max() < limit)
+
+
+def _has_probabilities(values: NDArray[Any]) -> bool:
+    """Return whether all values are from 0 to 1; NaN is not."""
+    return not values.size or bool(values.min() >= 0 and values.max() <= _MAX_PROBABILITY)
+
+
+def _has_stored_probabilities(file: Path, values: NDArray[Any]) -> bool:
+    """Return whether all values of a mapped array file are from 0 to 1.
+
+    The answer is cached, because pages open a result in every rerun: 100,000 images and 10 clusters take 1 ms, but a
+    million images and 100 clusters 250 ms.
+    """
+    try:
+        return _check_stored_probabilities(file, file.stat().st_mtime_ns)
+    except OSError:  # a newer result has replaced it in the meantime
+        return _has_probabilities(values)
+
+
+@lru_cache(maxsize=128)
+def _check_stored_probabilities(file: Path, _: int) -> bool:
+    return _has_probabilities(load_array(file, is_mapped=True))
 
 
 def _damaged(run: RunFolder, why: str) -> DamagedError:

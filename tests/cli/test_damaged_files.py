@@ -69,6 +69,18 @@ def test_commands_neither_edit_nor_export_a_damaged_result(
     assert not (dataset.folder / "annotations.sqlite").exists()
 
 
+@pytest.mark.parametrize("name", ["confidence", "q"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -0.5, 1.5])
+def test_commands_refuse_probabilities_that_are_none(crlc, run: RunFolder, name: str, value: float):
+    file = next(run.path.glob(f"result-*/{name}.npy"))
+    array = np.load(file)
+    array.flat[3] = value
+    np.save(file, array)
+    outcome = crlc("clusters", "run-1", "--json")
+    assert outcome.code == 1
+    assert f"{file} is not a probability from 0 to 1" in outcome.err
+
+
 def test_export_model_refuses_a_damaged_result_of_named_clusters(crlc, small_set: Path, tmp_path: Path):
     crlc("train", small_set, "--clusters", 2, "--epochs", 1, "--set", "subheads=2", "--set", "batch_size=64")
     crlc("clusters", "last", "name", 0, "bars")
