@@ -149,7 +149,7 @@ def test_unknown_run_error_suggests_a_similar_id_or_prefix(crlc, workspace: Work
     assert "Did you mean 'scenes-20240102-101500'?" in crlc("quality", "scenez").err
     assert "Did you mean 'digits-20240101-101500'?" in crlc("clusters", "digits-20240101-101501").err
     assert "Did you mean 'digits-20240101-101500'?" in crlc("duplicates", "digots").err
-    assert "There are: scenes" in crlc("quality", "xyz").err
+    assert "There are: set, scenes-20240101-101500" in crlc("quality", "xyz").err
     for number in range(20):
         RunFolder(workspace.root / "runs" / f"other-{number:02}").write_metadata({})
     error = crlc("quality", "xyz").err

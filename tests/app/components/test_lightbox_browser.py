@@ -36,6 +36,7 @@ def dataset(app: RunningApp, tmp_path: Path) -> ImageDataset:
     )  # fmt: skip
     return dataset
 
+
 BLUR = """() => {
   let focused = document.activeElement;
   while (focused?.shadowRoot?.activeElement) focused = focused.shadowRoot.activeElement;
