@@ -27,9 +27,13 @@ QUICK_OPTIONS = ["-m", "not browser and not slow"]
 
 def main() -> int:
     """Run all checks in turn and return the exit code of the first that fails."""
+    run_app.check_python(sys.version_info[:2])
+    from app.setup.failures import SetupError
+    from app.setup.preparation import prepare_environment
+
     try:
-        python = run_app.prepare_environment([run_app.REQUIREMENTS, HERE / "requirements.txt"])
-    except run_app.SetupError as error:
+        python = prepare_environment([run_app.REQUIREMENTS, HERE / "requirements.txt"])
+    except SetupError as error:
         print(f"\nerror: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

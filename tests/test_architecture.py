@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,7 @@ LAYERS = (
     ("crlc.jobs", "crlc.estimator"),
     ("crlc.cli",),
     ("crlc.__main__",),
+    ("app.setup",),
     ("app.figures", "app.background", "app.urls"),
     ("app.view_models",),
     ("app.server.routes",),
@@ -53,8 +55,9 @@ LAYERS = (
     ("app.__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SETUP_PACKAGE = "app.setup"  # runs before any requirement is installed
 MAX_FILE_LINES = 400
-SOURCES = sorted([*(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
+SOURCES = sorted([ROOT / "run_app.py", *(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
 ALL_PYTHON_FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
 
@@ -81,12 +84,20 @@ def find_imports(source: str) -> set[str]:
     return found
 
 
+def is_part_of_setup(module: str) -> bool:
+    """Return whether a module belongs to the setup, or is the package `app`, which it has to import."""
+    return module in ("run_app", "app", SETUP_PACKAGE) or module.startswith(f"{SETUP_PACKAGE}.")
+
+
 def find_violations(module: str, source: str) -> list[str]:
     """Return a message for each import that the layers forbid."""
     own = find_layer(module)
     found = []
     for imported in find_imports(source):
-        if module.startswith("crlc") and imported.split(".")[0] == "streamlit":
+        package = imported.split(".")[0]
+        if is_part_of_setup(module) and not is_part_of_setup(imported) and package not in sys.stdlib_module_names:
+            found.append(f"{module} imports {imported}, which is not in the standard library")
+        if module.startswith("crlc") and package == "streamlit":
             found.append(f"{module} imports {imported}")
         other = find_layer(imported)
         if own is not None and other not in (None, own) and LEVEL[other] >= LEVEL[own]:
@@ -97,7 +108,7 @@ def find_violations(module: str, source: str) -> list[str]:
 @pytest.mark.parametrize("file", SOURCES, ids=get_module_name)
 def test_imports_are_from_lower_layers(file: Path):
     module = get_module_name(file)
-    assert module in ("crlc", "app", "app.components") or find_layer(module), (
+    assert module in ("crlc", "app", "app.components", "run_app") or find_layer(module), (
         f"{module} belongs to no layer: add it to LAYERS"
     )
     assert find_violations(module, file.read_text(encoding="utf-8")) == []
@@ -115,6 +126,10 @@ def test_imports_are_from_lower_layers(file: Path):
         ("app.server.asgi", "import streamlit\nfrom crlc.workspace import Workspace", False),
         ("app.server.routes.images", "from app.server.asgi import serve", True),
         ("app.state.selection", "from app.components.common import heading", True),
+        ("app.setup.packages", "from crlc.errors import CrlcError", True),
+        ("app.setup.packages", "import filelock", True),
+        ("app", "from app.urls import build_image_url", True),
+        ("run_app", "import sys\nfrom app.setup.failures import SetupError", False),
     ],
 )
 def test_find_violations_reports_forbidden_imports(module: str, source: str, is_wrong: bool):
