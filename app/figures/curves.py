@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
@@ -48,16 +49,36 @@ def extract_curve(records: Sequence[Record], name: str, kinds: Sequence[str], st
         records: content of the metrics log.
         name: name of the metric; records without it are left out.
         kinds: kinds of records to use, such as `step` or `epoch`.
-        steps_per_epoch: converts steps to epochs.
+        steps_per_epoch: mean number of steps per epoch, for steps after the last logged epoch.
     """
-    found = [
-        (record.get("step", 0) / steps_per_epoch, float(record[name]))
-        for record in records
-        if record.get("kind") in kinds and isinstance(record.get(name), (int, float))
-    ]
+    found = [record for record in records if record.get("kind") in kinds and isinstance(record.get(name), (int, float))]
     step = -(-len(found) // _MAX_CURVE_POINTS) or 1
     kept = found[::step] + (found[-1:] if (len(found) - 1) % step else [])
-    return [x for x, _ in kept], [y for _, y in kept]
+    steps = [int(record.get("step", 0)) for record in kept]
+    return _convert_steps_to_epochs(steps, records, steps_per_epoch), [float(record[name]) for record in kept]
+
+
+def _convert_steps_to_epochs(steps: Sequence[int], records: Sequence[Record], steps_per_epoch: float) -> list[float]:
+    """Return the epoch of each step, with fractions.
+
+    Epochs of different stages may differ in length: only the first of two stages trains on the images of STL10 without
+    a class. The log has the step at the end of each epoch.
+
+    Args:
+        steps: numbers of complete steps.
+        records: content of the metrics log.
+        steps_per_epoch: mean number of steps per epoch, for steps after the last logged epoch.
+    """
+    logged = {0: 0.0} | {
+        int(record["step"]): float(record["epoch"])
+        for record in records
+        if record.get("kind") == "epoch" and "step" in record and "epoch" in record
+    }
+    ends = sorted(logged)
+    last, epochs = ends[-1], [logged[end] for end in ends]
+    after_last = np.maximum(0, np.subtract(steps, last)) / steps_per_epoch
+    converted: list[float] = (np.interp(steps, ends, epochs) + after_last).tolist()
+    return converted
 
 
 def plot_loss(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
@@ -190,8 +211,8 @@ def _plot_fractions(records: Sequence[Record], names: Mapping[str, tuple[str, st
 def _mark_stages(figure: go.Figure, records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
     """Add a vertical line where each stage after the first started."""
     starts = {record.get("step", 0) for record in records if record.get("kind") == "stage"} - {0}
-    for step in sorted(starts):
-        figure.add_vline(x=step / steps_per_epoch, line={"color": _SERIES_COLOURS[-1], "width": 1, "dash": "dot"})
+    for epoch in _convert_steps_to_epochs(sorted(starts), records, steps_per_epoch):
+        figure.add_vline(x=epoch, line={"color": _SERIES_COLOURS[-1], "width": 1, "dash": "dot"})
     return figure
 
 

@@ -13,7 +13,7 @@ _SEMI = "semi"
 
 
 def describe_job(job: Job, entries: Mapping[str, RunEntry]) -> str:
-    """Return dataset, preset, number of clusters and time of a job; of a job with a run, dataset and title of the run.
+    """Return dataset, preset, number of clusters and time of a job; of a run or job with a title, dataset and title.
 
     Args:
         job: the job.
@@ -22,6 +22,8 @@ def describe_job(job: Job, entries: Mapping[str, RunEntry]) -> str:
     if job.run is not None and job.run in entries:
         return f"{entries[job.run].dataset} · {entries[job.run].unique_title}"
     options = dict(zip(job.arguments, job.arguments[1:], strict=False))
+    if "--title" in options:
+        return f"{job.title} · {options['--title']}"
     facts = [job.title, options.get("--preset", "")]
     if options.get("--method") == _SEMI:
         facts.append("with labels")

@@ -11,6 +11,7 @@ from typing import Any
 
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
+from crlc.runs.run_title import MAX_TITLE_LENGTH
 from crlc.training.paper_presets import PAPER_PRESETS, SEMI_PRESETS, build_paper_preset
 from crlc.training.request import TrainRequest, require_effect
 from crlc.training.settings import TrainSettings, describe_settings, find_setting
@@ -62,6 +63,9 @@ class TrainForm:
     group: str | None = None
     """Name of the sweep that the run belongs to."""
 
+    title: str = ""
+    """Title of the run; empty to name it by start time, preset and number of clusters."""
+
     variant: str = ""
     """Variant of a preset of the paper; empty for none."""
 
@@ -84,6 +88,7 @@ class TrainForm:
             text = _format_value(value)
             arguments += [f"--{name}", text] if name in SETTINGS_WITH_OPTION else ["--set", f"{name}={text}"]
         arguments += ["--group", self.group] if self.group is not None else []
+        arguments += ["--title", self.title] if self.title else []
         return arguments
 
     def describe_changes(self, main_presets: Sequence[str]) -> list[str]:
@@ -103,7 +108,7 @@ class TrainForm:
 def build_sweep(
     form: TrainForm, setting: str, values: str, *, now: datetime, base: TrainSettings | None = None
 ) -> list[TrainForm]:
-    """Return a form for each value of a setting, in one group.
+    """Return a form for each value of a setting, in one group; the titles of the runs have their values.
 
     Args:
         form: the form of all runs.
@@ -123,10 +128,17 @@ def build_sweep(
         given.setdefault(_parse_sweep_value(form, setting, text, base), text)
     if len(given) < _MIN_SWEEP_VALUES:
         raise UsageError(f"A sweep needs at least {_MIN_SWEEP_VALUES} values of {setting}, separated by commas.")
-    group = f"{setting.replace('_', ' ')} · {form.dataset} · {now:%d %b %H:%M:%S}"
-    if setting == "clusters":
-        return [replace(form, clusters=value, group=group) for value in given]
-    return [replace(form, changes={**form.changes, setting: text}, group=group) for text in given.values()]
+    words = setting.replace("_", " ")
+    group = f"{words} · {form.dataset} · {now:%d %b %H:%M:%S}"
+    forms = []
+    for value, text in given.items():
+        title = f"{words} {text} · {now:%d %b %H:%M}"[:MAX_TITLE_LENGTH]  # the names of some backbones are long
+        one = replace(form, group=group, title=title)
+        if setting == "clusters":
+            forms.append(replace(one, clusters=value))
+        else:
+            forms.append(replace(one, changes={**form.changes, setting: text}))
+    return forms
 
 
 def _build_known_preset(form: TrainForm) -> TrainSettings | None:

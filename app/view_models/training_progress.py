@@ -111,7 +111,9 @@ def compute_first_result_epoch(settings: Mapping[str, Any]) -> int:
 
 
 def compute_result_epoch(metadata: Record, status: RunStatus) -> int:
-    """Return the epoch after which a result was written."""
+    """Return the epoch after which a result was written; of a run of an earlier version, assuming equal epochs."""
+    if "epoch" in metadata:
+        return int(metadata["epoch"])
     return int(metadata["step"]) * status.epochs // status.steps if status.steps else 0
 
 

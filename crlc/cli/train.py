@@ -113,6 +113,9 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "--group", metavar="NAME", help="name of a group of runs to compare, such as a sweep; see `crlc runs --group`"
     )
     parser.add_argument(
+        "--title", metavar="TEXT", help="title of the run (default: start time, preset and number of clusters)"
+    )
+    parser.add_argument(
         "--dry-run", action="store_true", help="time a few steps and print the expected duration, without training"
     )
     # For the process that started this one: the file receives the run id as soon as the run exists.
@@ -214,6 +217,7 @@ def _build_request(options: argparse.Namespace) -> RunRequest:
         options.parent,
         options.labels,
         options.group,
+        options.title,
     )
 
 

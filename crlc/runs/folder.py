@@ -65,6 +65,7 @@ class _RequiredResultEntries(TypedDict):
 
 class _ResultEntries(_RequiredResultEntries, total=False):
     step: int
+    epoch: int
     subhead: int
     images: int
     of: int

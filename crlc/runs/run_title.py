@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, UsageError
 from crlc.runs.folder import RunFolder
+
+MAX_TITLE_LENGTH = 80
 
 _PRESET_NAMES = {"semi": "with labels"}
 """Presets whose name for people is not the one in the metadata."""
@@ -17,6 +19,20 @@ _UNKNOWN = "run"
 """Name of a run whose metadata has none of the parts."""
 
 _NOT_IN_FILE_NAMES = re.compile(r"[^\w.-]+")
+
+
+def normalize_title(title: str) -> str:
+    """Return a title for the metadata of a run, without superfluous spaces.
+
+    Raises:
+        UsageError: the title is too long.
+    """
+    title = " ".join(title.split())
+    if len(title) > MAX_TITLE_LENGTH:
+        raise UsageError(
+            f"A title with {len(title)} characters is not allowed: it may have at most {MAX_TITLE_LENGTH}."
+        )
+    return title
 
 
 def format_run_title(metadata: Mapping[str, Any]) -> str:

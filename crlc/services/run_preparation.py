@@ -15,6 +15,7 @@ from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.errors import UsageError
 from crlc.progress import ProgressCallback, no_progress
 from crlc.runs.folder import RunFolder
+from crlc.runs.run_title import normalize_title
 from crlc.training.images import TrainingImages, exclude_ids, load_images
 from crlc.training.request import TrainRequest
 from crlc.training.run_logger import TrainProgress
@@ -60,11 +61,14 @@ class RunRequest:
     group: str | None = None
     """Name of a group of runs to compare, such as a sweep over the values of a setting."""
 
+    title: str | None = None
+    """Title of the run; `None` to name it by start time, preset and number of clusters."""
+
     def build_metadata(self) -> dict[str, Any]:
         """Return the entries of run.json that runs of all methods have.
 
         Raises:
-            UsageError: the name of the group is too long.
+            UsageError: the name of the group or the title is too long.
         """
         metadata: dict[str, Any] = {"evaluate_split": self.evaluate_split}
         if self.training.variant:
@@ -76,6 +80,8 @@ class RunRequest:
                     f"group={self.group!r} is not allowed: it must have 1 to {_MAX_GROUP_LENGTH} characters."
                 )
             metadata["group"] = group
+        if self.title is not None:
+            metadata["title"] = normalize_title(self.title) or None
         return metadata
 
 

@@ -46,6 +46,11 @@ _METHOD = "semi"
 _PAPER_PRESETS = "paper-semi"
 _LABELS_FILE, _WEIGHTS_FILE = "labels.npy", "first-weights.pt"
 _PAIR_COLUMNS = 2
+_TRAIN_SPLIT, _TEST_SPLIT = "train", "test"
+_SPLIT_NOTE = (
+    "This run trains on all images. In the paper, CRLC-semi trains on the split 'train', and its error is that on the "
+    "split 'test'."
+)
 _CHANGEABLE_SETTINGS = ("epochs", "augment", "critic")
 """Settings of a child run that may differ from its parent's."""
 
@@ -314,4 +319,7 @@ def _plan_from_preset(
     compute.world.run_on_rank_zero(lambda: store_pixels(workspace, dataset, size, events.progress).name)
     images = exclude_ids(load_images(dataset, size, split=request.split), read_excluded_ids(dataset))
     assert request.labels is not None
-    return plan_semi_from_scratch(settings, dataset, images.ids, request.labels)
+    plan = plan_semi_from_scratch(settings, dataset, images.ids, request.labels)
+    splits = set(dataset.read_metadata(images.ids).splits)
+    is_trained_on_test = request.split is None and splits >= {_TRAIN_SPLIT, _TEST_SPLIT}
+    return replace(plan, notes=(*plan.notes, _SPLIT_NOTE)) if is_trained_on_test else plan

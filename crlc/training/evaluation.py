@@ -55,11 +55,14 @@ class Evaluator:
         self._network, self._data, self._folder, self._world = network, data, folder, world
         self._labels = labels
 
-    def evaluate(self, step: int, subhead: int, max_images: int | None = None, *, final: bool) -> dict[str, Any]:
+    def evaluate(
+        self, step: int, epoch: int, subhead: int, max_images: int | None = None, *, final: bool
+    ) -> dict[str, Any]:
         """Publish a result of the current network, and return its metrics.
 
         Args:
             step: the current step of the run.
+            epoch: number of complete epochs of the run.
             subhead: the selected subhead.
             max_images: maximum number of images, evenly spaced; all by default.
             final: whether the run is finished; its result then also reports every subhead.
@@ -80,7 +83,8 @@ class Evaluator:
         )
         if self._world.is_rank_zero:
             counts = {"images": len(assignments.ids), "of": len(self._data.images)}
-            self._folder.publish_result(result_folder, {"step": step, "subhead": subhead, **counts, "final": final})
+            position = {"step": step, "epoch": epoch}
+            self._folder.publish_result(result_folder, {**position, "subhead": subhead, **counts, "final": final})
         if self._data.evaluation is not None:
             return self._evaluate_others(*self._data.evaluation, subhead, max_images, final=final)
         classes = self._data.images.classes

@@ -241,7 +241,8 @@ class Trainer:
 
     def _evaluate(self, max_images: int | None = None, *, final: bool) -> dict[str, Any]:
         """Publish a result, and return its metrics with the highest oracle ACC of all evaluations so far."""
-        metrics = self._evaluator.evaluate(self.step, self.subhead, max_images, final=final)
+        epoch = self.length.count_epochs(self.step)
+        metrics = self._evaluator.evaluate(self.step, epoch, self.subhead, max_images, final=final)
         if ORACLE_ACC in metrics:
             before = self.logger.latest_metrics.get(ORACLE_ACC_ANY_EPOCH, 0.0)
             metrics[ORACLE_ACC_ANY_EPOCH] = max(before, metrics[ORACLE_ACC])

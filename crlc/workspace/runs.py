@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from crlc import __version__
 from crlc.data.dataset import ImageDataset
-from crlc.errors import CrlcError, NotFoundError, UsageError
+from crlc.errors import CrlcError, NotFoundError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.runs.folder import RunFolder
+from crlc.runs.run_title import normalize_title
 from crlc.runs.state import RunState
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
-_MAX_TITLE_LENGTH = 80
 _LISTED_NAMES = 10
 
 
@@ -157,11 +157,7 @@ class RunStore:
         Raises:
             UsageError: the title is too long.
         """
-        title = " ".join(title.split())
-        if len(title) > _MAX_TITLE_LENGTH:
-            raise UsageError(
-                f"A title with {len(title)} characters is not allowed: it may have at most {_MAX_TITLE_LENGTH}."
-            )
+        title = normalize_title(title)
         file = run.path / "run.json"
         stamp = file.stat()
         content = {name: value for name, value in run.read_metadata().items() if name not in ("kind", "version")}

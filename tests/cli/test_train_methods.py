@@ -157,6 +157,17 @@ def test_train_semi_with_a_paper_preset_needs_no_parent(crlc, small_set: Path, w
     assert description["names"] == {"0": "0", "1": "1"}
 
 
+def test_train_semi_with_a_paper_preset_reports_that_it_trains_on_the_test_split(crlc, split_set: Path):
+    tiny = ("--epochs", 1, "--backbone", "small", "--set", "image_size=16", "--set", "batch_size=64", "--clusters", 2)
+    train = ("train", split_set, "--preset", "paper-semi-cifar10", "--labels", "classes:2", *tiny)
+    outcome = crlc(*train)
+    assert outcome.code == 0, outcome.err
+    assert "on the split 'train'" in outcome.err
+    outcome = crlc(*train, "--split", "train", "--evaluate-split", "test")
+    assert outcome.code == 0, outcome.err
+    assert "on the split 'train'" not in outcome.err
+
+
 def test_train_semi_leaves_out_images_excluded_after_the_parent_run(crlc, small_set: Path, workspace: Workspace):
     parent = crlc("train", small_set, "--epochs", 1, *FAST, "--json").json["run"]
     crlc("label", "set", "set", "bars", 1, 3, 5)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from crlc.errors import NotFoundError
+from crlc.runs.run_title import format_run_title
 from crlc.services.run_groups import _rank_value, find_run_group, find_swept_setting, list_run_groups
 from crlc.services.run_summary import METRICS
 from crlc.workspace import Workspace
@@ -45,6 +46,15 @@ def test_groups_with_and_without_a_value_are_listed(crlc, small_set: Path, works
     outcome = crlc("runs", "--group", "fine-tuning")
     assert outcome.code == 0
     assert [line.split()[0] for line in outcome.out.splitlines()][-2:] == ["default", "0"]
+
+
+def test_title_of_a_new_run_is_stored_and_checked(crlc, small_set: Path, workspace: Workspace):
+    fast = ("--epochs", 1, "--set", "subheads=1")
+    crlc("train", small_set, *fast, "--title", " feature  weight 0 ")
+    assert format_run_title(RunStore(workspace).open("last").read_metadata()) == "feature weight 0"
+    outcome = crlc("train", "set", *fast, "--title", "x" * 81)
+    assert outcome.code == 2
+    assert "81 characters" in outcome.err
 
 
 def test_runs_of_a_group_are_listed_by_value(crlc, small_set: Path, workspace: Workspace):

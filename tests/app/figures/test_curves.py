@@ -57,6 +57,21 @@ def test_plots_mark_later_stages():
     assert not plot_loss(RECORDS, 10).layout.shapes  # the first stage starts at the axis
 
 
+def test_curves_use_the_epochs_of_stages_of_different_length():
+    records = [
+        {"kind": "stage", "step": 0, "epoch": 0},
+        {"kind": "step", "step": 5, "epoch": 1, "loss": 4.0},
+        {"kind": "epoch", "step": 10, "epoch": 1, "loss": 3.0},
+        {"kind": "stage", "step": 10, "epoch": 1},
+        {"kind": "step", "step": 11, "epoch": 2, "loss": 2.0},
+        {"kind": "epoch", "step": 12, "epoch": 2, "loss": 2.0},
+        {"kind": "step", "step": 13, "epoch": 3, "loss": 1.0},
+    ]
+    assert extract_curve(records, "loss", ("epoch",), 4) == ([1.0, 2.0], [3.0, 2.0])
+    assert extract_curve(records, "loss", ("step",), 4) == ([0.5, 1.5, 2.25], [4.0, 2.0, 1.0])
+    assert [shape.x0 for shape in plot_loss(records, 4).layout.shapes] == [1.0]
+
+
 def test_extract_curve_thins_points_and_keeps_the_last():
     records = [{"kind": "step", "step": number, "loss": float(number)} for number in range(1, 1004)]
     x, y = extract_curve(records, "loss", ("step",), 1)

@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app.navigation import PAGES
+from app.view_models.job_titles import describe_job
 from crlc.jobs.job import JobState, create_job
 from crlc.jobs.job_file import JobFile
 from crlc.jobs.shared_queue import get_queue
@@ -260,3 +261,7 @@ def test_train_page_queues_a_sweep_as_one_group(trained: Workspace):
     weights = [one[one.index("--set") + 1] for one in jobs]
     assert weights == ["feature_weight=0.5", "feature_weight=1", "feature_weight=2"]
     assert len({one[one.index("--group") + 1] for one in jobs}) == 1
+    described = [describe_job(job, {}) for job in get_queue(trained).read_jobs()]
+    assert [text.split(" · ")[:2] for text in described] == [
+        ["digits", f"feature weight {value}"] for value in ("0.5", "1", "2")
+    ]

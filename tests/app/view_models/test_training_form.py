@@ -16,6 +16,7 @@ from app.view_models.training_form import (
 from crlc.cli.main import build_parser
 from crlc.cli.train import SETTINGS_WITH_OPTION
 from crlc.errors import UsageError
+from crlc.runs.run_title import normalize_title
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import SETTING_NAMES, TrainSettings
 
@@ -86,7 +87,9 @@ def test_build_sweep_returns_a_form_per_value_in_one_group():
     forms = build_sweep(form, "feature_weight", "0.5, 1,,1, 2", now=datetime(2026, 1, 2, 3, 4, 5))
     assert [one.changes for one in forms] == [{"seed": 3, "feature_weight": value} for value in ("0.5", "1", "2")]
     (group,) = {one.group for one in forms}
-    assert forms[0].to_arguments()[-4:] == ["--set", "feature_weight=0.5", "--group", group]
+    assert [one.title for one in forms] == [f"feature weight {value} · 02 Jan 03:04" for value in ("0.5", "1", "2")]
+    expected = ["--set", "feature_weight=0.5", "--group", group, "--title", forms[0].title]
+    assert forms[0].to_arguments()[-6:] == expected
     assert [one.clusters for one in build_sweep(form, "clusters", "5,10", now=datetime(2026, 1, 2))] == [5, 10]
     for values, fact in (("1", "at least 2"), ("1,x", "feature_weight"), ("1,-5", "feature_weight=-5")):
         with pytest.raises(UsageError, match=fact):
@@ -111,6 +114,13 @@ def test_build_sweep_checks_values_with_the_settings_of_the_preset_and_the_form(
     paper = TrainForm("photos", 10, "paper-two-stage-cifar10")
     with pytest.raises(UsageError, match="memory-bank"):
         build_sweep(paper, "implementation", "simclr, memory-bank", now=now)
+
+
+def test_build_sweep_cuts_titles_that_are_too_long():
+    long = "open_clip/ViT-SO400M-16-SigLIP2-512:webli_with_a_long_name_of_its_weights"
+    first, _ = build_sweep(TrainForm("set", 10), "backbone", f"{long}, small", now=datetime(2026, 1, 2))
+    assert first.title.startswith(f"backbone {long[:60]}")
+    assert normalize_title(first.title) == first.title
 
 
 def test_build_sweep_compares_parsed_values():

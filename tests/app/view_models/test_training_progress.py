@@ -125,6 +125,7 @@ def test_describe_partial_result_names_epoch_and_sample():
     metadata = {"step": 30, "images": 200, "of": 200}
     assert compute_result_epoch(metadata, status("running", 40)) == 3
     assert "epoch 3 of 10" in describe_partial_result(metadata, status("running", 40))
+    assert compute_result_epoch({**metadata, "epoch": 2}, status("running", 40)) == 2  # stages of different length
     assert "sample" not in describe_partial_result(metadata, status("running", 40))
     assert "200 of 5,000 images" in describe_partial_result({**metadata, "of": 5000}, status("stopped", 40))
 
