@@ -94,8 +94,8 @@ def describe_empty_search(view: ClusterView, text: str = "") -> str:
     if has_text_features(view.dataset):
         return nothing
     return (
-        f"{nothing} Enter a label, the name of a cluster or file, or a thing such as dog or vehicle. For any other text, "
-        "train with a backbone whose name begins with open_clip/."
+        f"{nothing} Enter a label, the name of a cluster or file, or a thing such as dog or vehicle. For any other "
+        "text, train with a backbone whose name begins with open_clip/."
     )
 
 
