@@ -54,6 +54,7 @@ def test_controls_are_visible_in_a_narrow_window(explore: Page):
 
 def test_map_keeps_its_zoom_when_the_columns_appear(explore: Page):
     frame = explore.locator(".map").first
+    expect(frame).to_have_attribute("data-drawn", "12")
     before = frame.get_attribute("data-view")
     frame.press("+")
     expect(frame).not_to_have_attribute("data-view", before)
