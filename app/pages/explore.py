@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.clusters.level_slider import open_shown_level
+from app.components.clusters.level_slider import open_shown_level, show_level_row
 from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
@@ -51,8 +51,6 @@ _NEEDS_QUALITY = (MOST_TYPICAL, OUTLIERS)
 _COLUMN = "column"
 """Choice of a colouring by a column of the dataset, which is chosen next to it."""
 
-_MAP_WIDTH, _GALLERY_WIDTH, _COLUMNS_WIDTH = 3, 2, 1.3
-
 
 def render() -> None:
     """Show the page."""
@@ -83,15 +81,14 @@ def _show(current: ClusterView) -> None:
     hidden = np.isin(colours.values, state.hidden_values.get(by, []))
     visible = shown & ~hidden
     picked = view.find_rows(np.array(get_picks_among(view.ids[visible]), np.int64))
-    bar = st.container()  # its number of images is known after the gallery
+    count = filter_bar.show_filter_bar(view, current)
+    levels = st.container()  # comparing clusters takes a moment, for which the map does not wait
     with st.container(key="explore-stage"):
-        widths = [_MAP_WIDTH, _GALLERY_WIDTH]
+        # The map keeps its place, and so its zoom, when the columns appear; explore.css has the widths.
+        column_side, map_side, gallery_side = st.columns(3, gap="small")
         if state.shows_columns:
-            column_side, map_side, gallery_side = st.columns([_COLUMNS_WIDTH, *widths], gap="small")
             with column_side.container(key="column-side"):
                 show_column_panel(view, _select_listed(view) & ~hidden)
-        else:
-            map_side, gallery_side = st.columns(widths, gap="small")
         with map_side:
             drawn = show_map_panel(view, method, (by, colours), shown=shown, visible=visible, picked=picked)
         with gallery_side.container(key="gallery-side"):
@@ -100,8 +97,9 @@ def _show(current: ClusterView) -> None:
                 picks = np.array(get_picks_among(listed), np.int64)
             else:
                 listed, picks = _show_gallery(view, visible, order, colours), view.ids[picked]
-    with bar:
-        filter_bar.show_filter_bar(view, current, len(listed))
+    filter_bar.show_listed_count(count, view, len(listed))
+    with levels:
+        show_level_row(current)
     show_selection_bar(view, listed, picks, are_excluded=state.filters.excluded)
     show_image_dialog(view, drawn)
 

@@ -14,6 +14,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.imagenet_words import WORDS_ORIGIN
 from crlc.formatting import shorten_middle
 from crlc.paths import to_printable
+from crlc.services.image_text import has_text_features
 from crlc.services.search import ImageSearch, SearchResult, SearchScope
 from crlc.services.search_matchers import FileMatcher, TextMatcher, WordMatcher, create_matchers
 from crlc.services.words import ImageWords, SuggestedName, compute_missing_class_scores, has_missing_class_scores
@@ -80,6 +81,22 @@ def get_words(view: ClusterView) -> ImageWords | None:
 def get_text_search(view: ClusterView) -> ImageSearch:
     """Return the search in the images of a view."""
     return _load(view).search
+
+
+def describe_empty_search(view: ClusterView, text: str = "") -> str:
+    """Return what to try after a search that found no image; safe text.
+
+    Args:
+        view: the view that was searched.
+        text: the text; empty where the user still sees it.
+    """
+    nothing = f"No images found for {to_printable(text)}." if text else "No images found."
+    if has_text_features(view.dataset):
+        return nothing
+    return (
+        f"{nothing} Enter a label, the name of a cluster or file, or a thing such as dog or vehicle. For any other "
+        "text, train with a backbone whose name begins with open_clip/."
+    )
 
 
 def suggest_names_for(view: ClusterView, ids: ImageIds) -> list[SuggestedName]:

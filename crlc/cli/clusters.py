@@ -225,8 +225,7 @@ def _suggest_own_words(
     """Return suggested names by cluster from a list of words, or from a file with one word per line."""
     from pathlib import Path
 
-    from crlc.backbone_catalogue import CATALOGUE
-    from crlc.cli.datasets import format_command
+    from crlc.cli.search import format_model_command
     from crlc.services.image_text import OwnWords, parse_words, require_text_features
 
     is_file = "," not in given and Path(given).is_file()
@@ -234,8 +233,7 @@ def _suggest_own_words(
     try:
         features = require_text_features(dataset, edited.ids)
     except NotFoundError as error:
-        model = next(one.name for one in CATALOGUE if one.takes_text)
-        command = format_command(workspace, "search", run, words[0], "--model", model)
+        command = format_model_command(workspace, run, words[0])
         raise NotFoundError(error.message, advice=f"To compute them, run: {command}") from None
     return OwnWords(features, edited.clusters, words).by_cluster, "your words, compared by an image-text model"
 

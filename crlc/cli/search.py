@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 
+from crlc.cli.datasets import format_command
 from crlc.cli.output import Output
+from crlc.cli.suggestions import require_run
 from crlc.cli.tables import format_number, format_table, read_printable_paths, round_number
-from crlc.errors import UsageError
+from crlc.errors import NotFoundError, UsageError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.workspace import Workspace
+
+_TEXT = "text"
 
 
 def add_search_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +44,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 def run_search(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Print the images that a text finds, the best first."""
     from crlc.data.imagenet_words import WORDS_ORIGIN
+    from crlc.services.image_text import has_text_features
     from crlc.services.search import ImageSearch, open_search_scope
     from crlc.services.search_matchers import create_matchers
     from crlc.services.words import compute_missing_class_scores
@@ -48,7 +53,9 @@ def run_search(options: argparse.Namespace, workspace: Workspace, output: Output
         raise UsageError(f"-n {options.n} is not allowed: it must be at least 1.")
     if not 0 < options.at_least <= 1:
         raise UsageError(f"--at-least {options.at_least} is not allowed: it must be above 0 and at most 1.")
+    _require_searchable(workspace, options.name)
     scope = open_search_scope(workspace, options.name)
+    text = " ".join(options.words)
     if options.model:
         from crlc.data.feature_source import FeatureSource
         from crlc.services.image_text import compute_text_features
@@ -57,9 +64,14 @@ def run_search(options: argparse.Namespace, workspace: Workspace, output: Output
         source = FeatureSource(options.model, options.weights)
         compute_text_features(workspace, scope.dataset, source, device=choose_device("auto"), report=output.progress)
         scope = open_search_scope(workspace, options.name)
+    takes_text = has_text_features(scope.dataset)
+    if options.kind == _TEXT and not takes_text:
+        raise NotFoundError(
+            f"The dataset {scope.dataset.name} has no features of an image-text model.",
+            advice=f"To compute them, run: {format_model_command(workspace, options.name, text)}",
+        )
     compute_missing_class_scores(scope.dataset)
     search = ImageSearch(scope, create_matchers(scope, options.at_least))
-    text = " ".join(options.words)
     found = search.search(text, options.kind)
     listed = found.ids[: options.n] if not output.as_json else found.ids
     paths = read_printable_paths(scope.dataset, listed)
@@ -78,9 +90,47 @@ def run_search(options: argparse.Namespace, workspace: Workspace, output: Output
     lines = [f"Found {format_count(len(found.ids), 'image')} for '{to_printable(text)}'."]
     if rows:
         lines += format_table(("id", "score", "found by", "path"), cells)
+    elif not takes_text and options.kind is None:
+        command = format_model_command(workspace, options.name, text)
+        lines.append(f"To search for any text with an image-text model, run: {command}")
     if len(found.ids) > len(rows):
         lines.append(f"... and {len(found.ids) - len(rows):,} more; use -n or --json to list them")
     if any(reason.startswith("word") for reason in found.reasons):
         lines.append(f"Scores of words are probabilities; {WORDS_ORIGIN}.")
     output.print_result({"name": options.name, "text": text, "images": rows}, lines)
     return 0
+
+
+def format_model_command(workspace: Workspace, name: str, text: str) -> str:
+    """Return the command that computes the features of an image-text model, and searches for a text.
+
+    Args:
+        workspace: workspace of the command.
+        name: run or dataset to search.
+        text: text to search for.
+    """
+    from crlc.backbone_catalogue import CATALOGUE
+
+    model = next(one.name for one in CATALOGUE if one.takes_text)
+    return format_command(workspace, "search", name, text, "--model", model)
+
+
+def _require_searchable(workspace: Workspace, name: str) -> None:
+    """Check that a name is that of a run or of an explored dataset.
+
+    Raises:
+        NotFoundError: it is not; the advice names a similar one, or the command that explores the dataset.
+    """
+    from crlc.services.exploration import read_exploration
+    from crlc.workspace.runs import RunStore
+
+    if name not in workspace.list_dataset_names():
+        require_run(name, workspace)
+        return
+    if read_exploration(workspace.open_dataset(name)) is None:
+        runs = [run for run in RunStore(workspace).list_ids() if run.startswith(f"{name}-")]
+        instead = f"Search its run {runs[-1]} instead, or explore it" if runs else "To explore it, run"
+        raise NotFoundError(
+            f"The dataset {name} was not explored.",
+            advice=f"{instead}: {format_command(workspace, 'explore', name)}",
+        )

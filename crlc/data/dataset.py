@@ -173,6 +173,11 @@ class ImageDataset:
         with Manifest(self.folder) as manifest:
             return manifest.count_changed_since(version)
 
+    def has_content_since(self, version: int) -> bool:
+        """Return whether an import after a version of the manifest added or changed a readable image."""
+        with Manifest(self.folder) as manifest:
+            return manifest.has_content_since(version)
+
     @cached_property
     def source(self) -> Source:
         """The source of the original images, opened once.

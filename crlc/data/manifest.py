@@ -233,6 +233,11 @@ class Manifest:
         query = "SELECT COUNT(*) FROM images WHERE content_version > ? AND first_version <= ?"
         return int(self.connection.execute(query, (version, version)).fetchone()[0])
 
+    def has_content_since(self, version: int) -> bool:
+        """Return whether an import after a version added or changed a readable image."""
+        query = "SELECT 1 FROM images WHERE status = 'ok' AND content_version > ? LIMIT 1"
+        return self.connection.execute(query, (version,)).fetchone() is not None
+
     def sample_records(self, count: int) -> list[ImageRecord]:
         """Return up to `count` evenly spaced readable images, by ascending id."""
         step = max(1, self.count("ok") // count)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.analysis.maps.settings import read_map
-from crlc.arrays import FloatArray
+from crlc.arrays import FloatArray, ImageIds
 from crlc.data.dataset import ImageDataset
 from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import DamagedError
@@ -19,6 +19,10 @@ from crlc.files import load_required_array, read_json
 KIND, VERSION = "exploration", 1
 MARKER = "exploration.json"
 _ADVICE = "Delete it; it is computed again when needed."
+_MAX_COMPARISONS = 64
+_comparisons: dict[tuple[str, int, int, int], bool] = {}
+"""Results of `_has_same_images`: a page asks with every update, and 100,000 images would take 0.1 s."""
+
 _ARRAYS = {"ids": (1, "i"), "cluster": (1, "iu"), "distance": (1, "f"), "vectors": (2, "f")}
 """Arrays beside the map, with their number of dimensions and the kinds of their NumPy types."""
 
@@ -41,7 +45,7 @@ class Exploration:
     """Map coordinates, (N, 2)."""
 
     metadata: dict[str, Any]
-    """Content of `exploration.json`: dataset version, clusters, seed, map and backbone."""
+    """Content of `exploration.json`: version and images of the dataset, clusters, seed, map and backbone."""
 
     @property
     def is_partial(self) -> bool:
@@ -80,7 +84,7 @@ class _ExplorationEntries(_RequiredExplorationEntries, total=False):
 
 
 def read_exploration(dataset: ImageDataset) -> Exploration | None:
-    """Read the stored exploration; `None` if there is none, it is damaged, or it is of another dataset version.
+    """Read the stored exploration; `None` if there is none, it is damaged, or images were added, changed or removed.
 
     It still contains images that were excluded after it was computed.
 
@@ -94,7 +98,7 @@ def read_exploration(dataset: ImageDataset) -> Exploration | None:
 
 
 def open_exploration(dataset: ImageDataset) -> Exploration | None:
-    """Read the stored exploration; `None` if it is of another dataset version.
+    """Read the stored exploration; `None` if images were added, changed or removed by a later import.
 
     Raises:
         DamagedError, ValueError: there is none, or it is damaged.
@@ -102,7 +106,7 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     """
     marker = read_json(dataset.folder / MARKER, KIND, VERSION, _ADVICE, _ExplorationEntries)
     metadata = {name: value for name, value in marker.items() if name not in ("kind", "version")}
-    if (metadata["dataset_uid"], metadata["manifest_version"]) != (dataset.info.uid, get_explored_version(dataset)):
+    if metadata["dataset_uid"] != dataset.info.uid:
         return None
     if Path(metadata["folder"]).name != metadata["folder"]:
         raise DamagedError(f"{dataset.folder / MARKER} is damaged: it names a file elsewhere.", advice=_ADVICE)
@@ -123,7 +127,31 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
     is_numbered = not len(ids) or 0 <= clusters.min() <= clusters.max() < metadata["clusters"]
     if coordinates is None or not is_numbered or (len(ids) and (ids[0] < 1 or np.any(np.diff(ids) <= 0))):
         raise DamagedError(f"{folder} is damaged or not complete.", advice=_ADVICE)
+    if not _has_same_images(dataset, metadata["manifest_version"], get_explored_version(dataset), loaded["ids"]):
+        return None
     return Exploration(ids, loaded["vectors"], clusters, loaded["distance"], coordinates, metadata)
+
+
+def _has_same_images(dataset: ImageDataset, explored: int, current: int, ids: ImageIds) -> bool:
+    """Return whether the images of an exploration are those of the dataset, after any further imports.
+
+    An import of another image size, for another backbone, changes no image.
+
+    Args:
+        dataset: the dataset.
+        explored: version of the dataset that was explored.
+        current: current version of the dataset.
+        ids: images of the exploration.
+    """
+    if explored == current:
+        return True
+    key = (dataset.info.uid, explored, current, hash(ids.tobytes()))
+    if key not in _comparisons:
+        is_same = explored < current and not dataset.has_content_since(explored)
+        _comparisons[key] = is_same and bool((dataset.read_content_versions(ids) > 0).all())
+        while len(_comparisons) > _MAX_COMPARISONS:
+            _comparisons.pop(next(iter(_comparisons)), None)
+    return _comparisons[key]
 
 
 def get_explored_version(dataset: ImageDataset) -> int:

@@ -141,10 +141,10 @@ def explore_dataset(
         writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
     ):
         stored = read_exploration(dataset)
-        if stored is not None and stored.metadata == _build_metadata(
-            dataset, settings, images.ids, stored.metadata["folder"]
-        ):
-            return stored
+        if stored is not None:
+            expected = _build_metadata(dataset, settings, images.ids, stored.metadata["folder"])
+            if stored.metadata == {**expected, "manifest_version": stored.metadata["manifest_version"]}:
+                return stored
         root.mkdir(exist_ok=True)
         report(Progress(LOADING_STAGE, 0, None, 0.0))  # else `Decoding 100%` would stay on the page
         device = device or torch.device("cpu")

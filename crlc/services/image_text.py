@@ -171,6 +171,11 @@ def parse_words(text: str) -> list[str]:
     return words
 
 
+def has_text_features(dataset: ImageDataset) -> bool:
+    """Return whether the features of an image-text model were computed for images of a dataset."""
+    return bool(find_feature_sources(dataset.folder / _FEATURES))
+
+
 def require_text_features(dataset: ImageDataset, ids: ImageIds) -> ImageTextFeatures:
     """Return the vectors of images in the space of an image-text model.
 

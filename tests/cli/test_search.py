@@ -10,6 +10,7 @@ from crlc.workspace import Workspace
 from tests.conftest import Outcome
 from tests.fixtures.class_scores import write_class_scores
 from tests.fixtures.handmade_dataset import write_handmade_dataset, write_handmade_run
+from tests.fixtures.tiny_run import describe_run
 
 Crlc = Callable[..., Outcome]
 
@@ -42,7 +43,25 @@ def test_search_reports_wrong_arguments(crlc: Crlc, run: str):
         assert (refused.code, f"-n {count} is not allowed" in refused.err) == (2, True)
     assert "label, cluster, word, file name" in crlc("search", run, "dog", "--in", "colour").err
     assert "0 images" in crlc("search", run, "unicorn").out
-    assert crlc("search", "nothing", "dog").code == 1
+    unknown = crlc("search", "sett", "dog")
+    assert (unknown.code, "'set'" in unknown.err or "There are: set" in unknown.err) == (1, True)
+
+
+def test_search_without_result_names_the_command_for_any_text(crlc: Crlc, run: str):
+    command = f"run: crlc search {run} 'a red car' --model open_clip/"
+    assert command in crlc("search", run, "a", "red", "car").out
+    assert "open_clip" not in crlc("search", run, "unicorn", "--in", "label").out
+    assert "open_clip" not in crlc("search", run, "dog").out
+    refused = crlc("search", run, "a", "red", "car", "--in", "text")
+    assert (refused.code, command in refused.err) == (1, True)
+
+
+def test_search_in_a_dataset_that_was_not_explored_names_its_run_and_the_command(crlc: Crlc, workspace: Workspace):
+    dataset = write_handmade_dataset(workspace.root, ["1.jpg", "2.jpg"])
+    refused = crlc("search", dataset.name, "dog")
+    assert (refused.code, f"run: crlc explore {dataset.name}" in refused.err) == (1, True)
+    describe_run(workspace, dataset, f"{dataset.name}-20240101", clusters=2)
+    assert f"Search its run {dataset.name}-20240101 instead" in crlc("search", dataset.name, "dog").err
 
 
 def test_clusters_print_three_words_with_their_lift(crlc: Crlc, run: str):

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from crlc.data.dataset import ImageDataset
+from crlc.data.options import ImportOptions
 from crlc.errors import AccessError
 from crlc.services.exploration import MARKER, read_exploration
 from crlc.workspace import Workspace
+from tests.fixtures.images import make_image
 from tests.fixtures.mutations import break_array_header
 from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_exploration
 
@@ -77,3 +79,18 @@ def test_exploration_that_may_not_be_read_is_an_access_error(
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(AccessError, match=f"{name} cannot be read: permission denied"):
         read_exploration(dataset)
+
+
+@pytest.mark.parametrize("change", ["none", "add", "change", "remove"])
+def test_exploration_stays_after_an_import_that_changes_no_image(
+    workspace: Workspace, dataset: ImageDataset, tmp_path: Path, change: str
+):
+    explored, file = dataset.version, tmp_path / "set" / "a" / "00000.png"
+    if change == "remove":
+        file.unlink()
+    elif change != "none":
+        make_image(77, 40, 30).save(file.with_name("new.png") if change == "add" else file)
+    workspace.import_dataset(dataset.info.location, options=ImportOptions(size=48))  # as a backbone with this size does
+    again = workspace.open_dataset(dataset.name)
+    assert again.version > explored
+    assert (read_exploration(again) is not None) == (change == "none")

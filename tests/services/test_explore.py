@@ -84,9 +84,13 @@ def test_explore_dataset_reuses_stored_steps_and_recomputes_the_others(workspace
     assert read_exploration(dataset) is None
     assert len(explore_dataset(workspace, dataset, SMALL).ids) == COUNT - 1
 
-    # After another import, the stored exploration belongs to an older version.
-    workspace.import_dataset(str(bars_file))
-    assert read_exploration(workspace.open_dataset(dataset.name)) is None
+    # Another import of the same images, such as at the size of another backbone, keeps it.
+    workspace.import_dataset(str(bars_file), options=ImportOptions(size=32))
+    dataset = workspace.open_dataset(dataset.name)
+    assert read_exploration(dataset) is not None
+    stages.clear()
+    assert len(explore_dataset(workspace, dataset, SMALL, report=lambda one: stages.append(one.stage)).ids) == COUNT - 1
+    assert stages == []
 
 
 def test_explore_dataset_rejects_wrong_requests(workspace: Workspace, bars_file: Path):

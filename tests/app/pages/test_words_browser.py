@@ -78,6 +78,33 @@ def test_search_selects_images_and_words_name_clusters(page: Page, app: RunningA
     assert RunAnalysis.open(app.workspace, run.id).names == {number: name}
 
 
+def test_search_without_result_keeps_the_page_and_an_empty_box_ends_a_search(
+    page: Page, app: RunningApp, tmp_path: Path
+):
+    dataset = import_tiny_dataset(app.workspace, tmp_path / "set")
+    write_class_scores(dataset, [DOGS] * 4 + [ALPS] * 4 + [TRAMS] * 4)
+    page.goto(f"{app.url}/explore?run={write_tiny_run(app.workspace, dataset).id}")
+    expect(page.locator(".tile")).to_have_count(12)
+    box, chip = page.get_by_role("combobox", name="Search images"), page.locator(".chip")
+    box.fill("dogs")
+    box.press("Enter")
+    expect(page.locator(".tile")).to_have_count(4)
+
+    # Enter comes before the suggestions, which say so otherwise.
+    page.route("**/search/**", lambda route: route.abort())
+    box.fill("a red bicycle")
+    box.press("Enter")
+    expect(page.get_by_text("No images found for a red bicycle.")).to_be_visible()
+    expect(chip).to_contain_text("4 images")
+    page.unroute("**/search/**")
+
+    # Another text may follow an empty box: Enter, Escape or the cross of the browser end the search.
+    box.fill("")
+    expect(chip).to_contain_text("4 images")
+    box.press("Enter")
+    expect(page.locator(".tile")).to_have_count(12)
+
+
 def test_card_of_a_cluster_without_a_fitting_word_says_so(page: Page, app: RunningApp, tmp_path: Path):
     dataset = import_tiny_dataset(app.workspace, tmp_path / "set")
     run = write_tiny_run(app.workspace, dataset)

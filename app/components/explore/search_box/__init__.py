@@ -22,18 +22,22 @@ def _load_component() -> Any:
     return st.components.v2.component("crlc_search_box", js=script, css=style)
 
 
-def show_search_box(suggestions_url: str, *, query: str, searched: Callable[[str, str | None], None]) -> None:
+def show_search_box(
+    suggestions_url: str, *, query: str, nothing_found: str, searched: Callable[[str, str | None], None]
+) -> None:
     """Show the box.
 
     Args:
         suggestions_url: URL that returns the suggestions for the parameter `q`.
         query: text of the search whose images the gallery lists; the box is emptied when there is none any more.
-        searched: receives the text and the kind of search, which is `None` for all, before the page runs again.
+        nothing_found: what the box shows below a text without suggestions.
+        searched: receives the text and the kind of search, which is `None` for all, before the page runs again. The
+            text is empty once the user empties the box of a search.
     """
 
     def receive(value: Any) -> None:
         kind = value.get("kind")
         searched(str(value.get("text", "")), None if kind is None else str(kind))
 
-    data = {"url": suggestions_url, "query": query, "origin": WORDS_ORIGIN}
+    data = {"url": suggestions_url, "query": query, "origin": WORDS_ORIGIN, "nothing": nothing_found}
     _load_component()(key=_KEY, data=data, **build_callbacks(_KEY, search=receive))

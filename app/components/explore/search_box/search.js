@@ -1,4 +1,5 @@
-// Search box with suggestions. Sends `search` ({text, kind}) to Python; kind is null to search everything.
+// Search box with suggestions. Sends `search` ({text, kind}) to Python; kind is null to search everything, and the text empty to
+// end a search.
 // Suggestions are fetched from a route while the user types. Texts are set as text content.
 
 const TYPING_PAUSE_MS = 120;
@@ -39,6 +40,7 @@ class SearchBox {
     this.input.onkeydown = (event) => this.press(event);
     this.input.onfocus = () => this.input.value.trim() && this.type();
     this.input.onblur = () => this.close();
+    this.input.onsearch = () => this.clear(); // the cross that browsers draw empties the box
     this.panel.onmousedown = (event) => event.preventDefault(); // the box keeps the focus
   }
 
@@ -83,7 +85,7 @@ class SearchBox {
     });
     this.list.replaceChildren(...this.options);
     const hasWords = suggestions.some((one) => one.kind === "word");
-    this.note.textContent = !suggestions.length ? "No images found." : hasWords ? this.data.origin : "";
+    this.note.textContent = !suggestions.length ? this.data.nothing : hasWords ? this.data.origin : "";
     this.note.hidden = !this.note.textContent;
     this.activate(-1);
     const place = this.root.getBoundingClientRect();
@@ -123,12 +125,22 @@ class SearchBox {
       event.preventDefault();
       if (this.panel.matches(":popover-open")) this.close();
       else this.input.value = "";
+      this.clear();
     }
+  }
+
+  /** End the search whose images the gallery lists, once the box is empty. */
+  clear() {
+    if (this.input.value.trim()) return;
+    this.close();
+    if (!this.data.query) return;
+    this.data = { ...this.data, query: "" }; // the same key may end in several events
+    this.send({ text: "", kind: null });
   }
 
   search(text, kind) {
     text = text.trim();
-    if (!text) return;
+    if (!text) return this.clear();
     this.input.value = text;
     if (text === this.textWithoutImages) return; // the message stays
     this.close();
