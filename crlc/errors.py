@@ -138,10 +138,16 @@ def explain_system_error(error: Exception, path: Path) -> CrlcError | None:
     return None
 
 
-def _explain_access(error: OSError, path: Path) -> AccessError | UnavailableError | None:
+def _explain_access(error: OSError, path: Path) -> CrlcError | None:
     """Return the error for a file that may be usable later: its advice must not be to delete anything."""
     if error.errno in _ACCESS_CODES:
         return AccessError.for_path(error.filename or path, "used")
+    if error.errno == errno.EFBIG:
+        return CrlcError(
+            f"{error.filename or path}: the disk allows no file as large as is needed. Finished work is kept.",
+            advice="Choose another disk: one in the format FAT32, for example, has files of up to 4 GB.",
+            parameters=("workspace",),
+        )
     advice = {
         **dict.fromkeys(_OPEN_FILES_CODES, "Close other programs, or raise the limit of open files, and try again."),
         **dict.fromkeys(_UNAVAILABLE_CODES, "Check that its disk or network drive is connected, and try again."),

@@ -60,6 +60,7 @@ def test_explain_disk_full_converts_only_errors_about_space(tmp_path: Path):
         (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, "is full"),
         (PermissionError(errno.EACCES, "Permission denied", "run.json"), AccessError, "run.json"),
         (OSError(errno.EROFS, "Read-only file system"), AccessError, "permissions"),
+        (OSError(errno.EFBIG, "File too large"), CrlcError, "FAT32"),
         (OSError(errno.EIO, "Input/output error", "run.json"), UnavailableError, "run.json"),
         (OSError(errno.ENODEV, "No such device"), UnavailableError, "connected"),
         (OSError(errno.EMFILE, "Too many open files"), UnavailableError, "open files"),
