@@ -157,6 +157,16 @@ def test_commands_report_a_damaged_page_of_the_manifest(
     assert sorted(dataset.folder.iterdir()) == before
 
 
+def test_datasets_lists_a_dataset_with_a_broken_link_to_its_pixels(crlc, workspace: Workspace):
+    for name in ("set", "other"):
+        write_handmade_dataset(workspace.root, build_numbered_paths(6), name=name)
+    folder = workspace.root / "datasets" / "set" / "pixels"
+    folder.mkdir(exist_ok=True)
+    (folder / "8.u8").symlink_to("missing")
+    outcome = crlc("datasets", "--json")
+    assert [entry.get("error") for entry in outcome.json["datasets"]] == [None, None]
+
+
 def test_runs_lists_damaged_runs_with_the_others(crlc, workspace: Workspace, run: RunFolder):
     run.write_status(RunState.FINISHED, epoch=3, epochs=3)
     for name, content in (("cake", "{"), ("empty", '{"kind": "run", "version": 1}')):
