@@ -255,6 +255,8 @@ def _replace(temporary: str, path: Path) -> None:
         try:
             os.replace(temporary, path)
             return
+        except IsADirectoryError:
+            raise DamagedError(f"{path} is a folder, but must be a file.", advice="Move the folder away.") from None
         except PermissionError:
             if os.name != "nt" or attempt == _REPLACE_ATTEMPTS - 1:
                 raise

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from numpy.typing import NDArray
 
-from crlc.errors import UnavailableError
+from crlc.errors import DamagedError, UnavailableError
 from crlc.files import load_required_array, read_json, write_json
 
 _ADVICE = "Delete it."
@@ -34,6 +34,14 @@ def test_write_json_that_fails_leaves_the_file_unchanged(tmp_path: Path):
     with pytest.raises(TypeError):
         write_json(file, {"kind": "x", "value": object()})
     assert '"value": 1' in file.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows reports a missing permission")
+def test_write_json_names_a_folder_in_the_place_of_the_file(tmp_path: Path):
+    (tmp_path / "state.json" / "content").mkdir(parents=True)
+    with pytest.raises(DamagedError, match=r"state\.json is a folder, but must be a file"):
+        write_json(tmp_path / "state.json", {"kind": "x"})
     assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
 
 
