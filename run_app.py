@@ -19,6 +19,7 @@ def main(arguments: "list[str] | None" = None) -> int:
     """Prepare the environment if needed, then run the app in place of this process."""
     check_python(sys.version_info[:2])
     options = parse_options(arguments)
+    check_project(ROOT)
     sys.path.insert(0, str(ROOT))  # `app` may also be a module of the user
     from app.setup.failures import SetupError
     from app.setup.preparation import prepare_environment
@@ -41,6 +42,16 @@ def check_python(version: "tuple[int, ...]") -> None:
         raise SystemExit(
             f"\nerror: CRLC Studio needs Python {needed} or later; this is {found} ({sys.executable}). "
             "Install a current Python from python.org and start the app with it."
+        )
+
+
+def check_project(folder: Path) -> None:
+    """Exit with an explanation if only a part of the project was downloaded."""
+    missing = [name for name in ("app/setup/preparation.py", "requirements.txt") if not (folder / name).is_file()]
+    if missing:
+        raise SystemExit(
+            f"\nerror: {folder} has no {' and no '.join(missing)}. "
+            "Download the whole project, unpack it, and start run_app.py in its folder."
         )
 
 

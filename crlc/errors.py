@@ -13,6 +13,10 @@ from pathlib import Path
 _MIN_FREE_BYTES = 1 << 16
 _DISK_FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 _ACCESS_CODES = (errno.EACCES, errno.EPERM, errno.EROFS)
+_OPEN_FILES_CODES = (errno.EMFILE, errno.ENFILE)
+# A disk that was unplugged or does not answer, a network drive or a mounted service that is away.
+_UNAVAILABLE_NAMES = ("EIO", "ENXIO", "ENODEV", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EHOSTDOWN", "EREMOTEIO")
+_UNAVAILABLE_CODES = tuple(getattr(errno, name) for name in _UNAVAILABLE_NAMES if hasattr(errno, name))
 # What the loaders of shared libraries (Linux, macOS, Windows), Python's threads, the allocator of torch and the
 # libraries of CUDA say.
 _OUT_OF_MEMORY_PATTERN = re.compile(
@@ -102,8 +106,12 @@ class AccessError(CrlcError):
         )
 
 
+class UnavailableError(CrlcError):
+    """A file cannot be read or written at the moment; nothing says that it is damaged."""
+
+
 def explain_system_error(error: Exception, path: Path) -> CrlcError | None:
-    """Return the error for the user if the disk is full, memory is short, or access is denied; otherwise `None`.
+    """Return the error for the user if the disk, memory or a permission is the cause; otherwise `None`.
 
     Args:
         error: any error.
@@ -124,11 +132,30 @@ def explain_system_error(error: Exception, path: Path) -> CrlcError | None:
     except DiskFullError as full:
         return full
     except OSError as other:
-        if other.errno in _ACCESS_CODES:
-            return AccessError.for_path(other.filename or path, "used")
+        return _explain_access(other, path)
     except Exception:
         return None
     return None
+
+
+def _explain_access(error: OSError, path: Path) -> CrlcError | None:
+    """Return the error for a file that may be usable later: its advice must not be to delete anything."""
+    if error.errno in _ACCESS_CODES:
+        return AccessError.for_path(error.filename or path, "used")
+    if error.errno == errno.EFBIG:
+        return CrlcError(
+            f"{error.filename or path}: the disk allows no file as large as is needed. Finished work is kept.",
+            advice="Choose another disk: one in the format FAT32, for example, has files of up to 4 GB.",
+            parameters=("workspace",),
+        )
+    advice = {
+        **dict.fromkeys(_OPEN_FILES_CODES, "Close other programs, or raise the limit of open files, and try again."),
+        **dict.fromkeys(_UNAVAILABLE_CODES, "Check that its disk or network drive is connected, and try again."),
+    }.get(error.errno or 0)
+    if advice is None:
+        return None
+    message = f"{error.filename or path} cannot be used at the moment ({error.strerror or error})."
+    return UnavailableError(message, advice=advice)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

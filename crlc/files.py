@@ -108,6 +108,7 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     Raises:
         DamagedError: the file is missing, not JSON, of another kind or version, or an entry is missing or wrong.
         AccessError: the user has no permission to read the file.
+        UnavailableError: its disk does not answer.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -116,7 +117,8 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     except PermissionError:
         raise AccessError.for_path(path, "read") from None
     except (ValueError, OSError, RecursionError) as error:  # RecursionError: nested too deeply
-        raise DamagedError(f"{path} cannot be read ({error}).", advice=advice) from None
+        damaged = DamagedError(f"{path} cannot be read ({error}).", advice=advice)
+        raise explain_system_error(error, path) or damaged from None
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise DamagedError(f"{path} is not a {kind} file of CRLC Studio.", advice=advice)
     if content.get("version") != version:
@@ -253,6 +255,8 @@ def _replace(temporary: str, path: Path) -> None:
         try:
             os.replace(temporary, path)
             return
+        except IsADirectoryError:
+            raise DamagedError(f"{path} is a folder, but must be a file.", advice="Move the folder away.") from None
         except PermissionError:
             if os.name != "nt" or attempt == _REPLACE_ATTEMPTS - 1:
                 raise

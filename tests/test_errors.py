@@ -14,6 +14,7 @@ from crlc.errors import (
     CrlcError,
     DiskFullError,
     OutOfMemoryError,
+    UnavailableError,
     UsageError,
     explain_disk_full,
     explain_system_error,
@@ -59,6 +60,10 @@ def test_explain_disk_full_converts_only_errors_about_space(tmp_path: Path):
         (OSError(errno.ENOSPC, "No space left on device"), DiskFullError, "is full"),
         (PermissionError(errno.EACCES, "Permission denied", "run.json"), AccessError, "run.json"),
         (OSError(errno.EROFS, "Read-only file system"), AccessError, "permissions"),
+        (OSError(errno.EFBIG, "File too large"), CrlcError, "FAT32"),
+        (OSError(errno.EIO, "Input/output error", "run.json"), UnavailableError, "run.json"),
+        (OSError(errno.ENODEV, "No such device"), UnavailableError, "connected"),
+        (OSError(errno.EMFILE, "Too many open files"), UnavailableError, "open files"),
     ],
 )
 def test_explain_system_error_names_the_cause(tmp_path: Path, error: Exception, kind: type[CrlcError], words: str):
@@ -68,7 +73,8 @@ def test_explain_system_error_names_the_cause(tmp_path: Path, error: Exception, 
 
 
 def test_explain_system_error_leaves_other_errors_alone(tmp_path: Path):
-    for error in (ValueError("wrong"), KeyError("missing"), ImportError("No module named 'torch'"), OSError(5, "I/O")):
+    missing = ImportError("No module named 'torch'")
+    for error in (ValueError("wrong"), KeyError("missing"), missing, OSError(errno.EXDEV, "Invalid link")):
         assert explain_system_error(error, tmp_path) is None
     known = UsageError("clusters=1 is not allowed.")
     assert explain_system_error(known, tmp_path) is known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import run_app
 from app.setup.environment import MIN_PYTHON
 from tests.conftest import ROOT
-from tests.fixtures.setup_project import Project, create_project, make_wheel
+from tests.fixtures.setup_project import Project, create_project, get_error_line, make_wheel
 
 
 @pytest.fixture
@@ -68,3 +69,11 @@ def test_minimum_python_is_the_same_in_all_files():
     needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
     assert run_app.MIN_PYTHON == MIN_PYTHON
     assert needed == ">=" + ".".join(map(str, MIN_PYTHON))
+
+
+def test_run_app_explains_an_incomplete_project(project: Project):
+    shutil.rmtree(project.folder / "app")
+    code, output = project.run()
+    assert code == 1
+    assert "app/setup/preparation.py" in get_error_line(output)
+    assert "Download the whole project" in output

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.setup.failures import SetupError, explain_failure, get_last_line
+from app.setup.packages import is_whole, list_pip_packages
 
 MIN_PYTHON = (3, 11)  # run_app.py and pyproject.toml have it, too
 
@@ -51,9 +52,10 @@ def create_environment(environment: Environment, *, cpu: bool) -> None:
     Raises:
         SetupError: it could not be created.
     """
-    version = find_version(environment.python, needed="pip")
+    version = find_version(environment.python)
     has_wanted_torch = not cpu or environment.cpu_marker.exists()
-    if has_wanted_torch and version is not None and tuple(map(int, version.split("."))) >= MIN_PYTHON:
+    is_usable = version is not None and tuple(map(int, version.split("."))) >= MIN_PYTHON
+    if has_wanted_torch and is_usable and ensure_pip(environment):
         return
     print(f"Creating an environment in {environment.folder} ...", flush=True)
     # An existing one does not work: its setup was interrupted, its Python was removed, or it has CUDA.
@@ -70,6 +72,15 @@ def create_environment(environment: Environment, *, cpu: bool) -> None:
         raise SetupError(explain_failure(output, otherwise, environment.root))
     if cpu:
         environment.cpu_marker.touch()
+
+
+def ensure_pip(environment: Environment) -> bool:
+    """Install pip in an environment without it, such as one made by uv; return whether the whole of pip is there."""
+    if not list_pip_packages(environment.folder) and find_version(environment.python, needed="pip") is None:
+        command = [str(environment.python), "-I", "-m", "ensurepip"]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    # A setup that was interrupted may have left a part of pip, which cannot mend itself.
+    return any(is_whole(package, with_sizes=False) for package in list_pip_packages(environment.folder))
 
 
 def find_version(python: Path, needed: str = "sys") -> str | None:

@@ -23,12 +23,21 @@ _MEANINGS = (
         "the package server cannot be reached. Check the internet connection (or the proxy), then start again",
     ),
     (
+        r"CERTIFICATE_VERIFY_FAILED|SSLError|confirming the ssl certificate",
+        "the certificate of the package server is not trusted. Check the date of this computer; in the network of a "
+        "company, set the variable PIP_CERT to the file with its certificate. Then start again",
+    ),
+    (
+        r"MemoryError|Cannot allocate memory|Not enough memory",
+        "there is not enough memory. Close other programs, then start again",
+    ),
+    (
         r"No matching distribution found|requires a different Python",
         "a package has no version for Python {python}, which may be too old or too new. "
         "Install Python 3.12 from python.org and start with that one",
     ),
     (
-        r"Permission denied|Access is denied",
+        r"Permission denied|Access is denied|Operation not permitted|Read-only file system",
         "permission denied while writing to {root}. Check the permissions of that folder",
     ),
 )
@@ -47,7 +56,7 @@ def explain_failure(output: str, otherwise: str, root: Path) -> str:
         root: folder that contains the environment.
     """
     # pip unpacks in the temporary folder, which may be on a smaller disk.
-    free, folder = min((shutil.disk_usage(folder).free, folder) for folder in (str(root), tempfile.gettempdir()))
+    free, folder = min((shutil.disk_usage(folder).free, folder) for folder in {str(root), find_temporary_folder(root)})
     for pattern, meaning in _MEANINGS:
         # On a full disk even the error may be missing from the log: the first entry covers that.
         if re.search(pattern, output, re.IGNORECASE) or free < _MIN_FREE_BYTES:
@@ -60,6 +69,14 @@ def explain_failure(output: str, otherwise: str, root: Path) -> str:
             )
             return f"the setup failed: {reason}. The next start continues."
     return f"the setup failed: {otherwise} The next start continues."
+
+
+def find_temporary_folder(otherwise: Path) -> str:
+    """Return the folder for temporary files, or another one: Python finds none if all disks are full or read-only."""
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return str(otherwise)
 
 
 def get_last_line(output: str) -> str:

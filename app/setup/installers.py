@@ -19,6 +19,7 @@ HAS_CUDA_DEFAULT = sys.platform.startswith("linux")
 
 _CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _LOG_TAIL_BYTES = 200_000
+_KILL_SIGNAL = 9  # the module signal has no SIGKILL on Windows
 
 
 def install(environment: Environment, requirement_files: Sequence[Path], *, with_uv: bool = True) -> None:
@@ -85,9 +86,14 @@ def run_pip(environment: Environment, arguments: list[str]) -> None:
     except OSError as error:
         raise SetupError(f"pip could not be started: {error}") from None
     if code != 0:
-        text = find_errors(read_pip_log(log))
+        text = find_errors(read_pip_log(log)) or describe_signal(code)
         otherwise = f"pip failed: {get_last_line(text)}. Its log: {log}"
         raise SetupError(explain_failure(text, otherwise, environment.root))
+
+
+def describe_signal(code: int) -> str:
+    """Return what ended a process without a message; Linux kills one that uses too much memory."""
+    return "Not enough memory" if code == -_KILL_SIGNAL else ""
 
 
 def read_pip_log(log: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 from collections.abc import Iterator
@@ -10,15 +11,22 @@ from pathlib import Path
 from typing import IO
 
 _POLL_SECONDS = 1.0
+_NO_LOCKS_CODES = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
 def hold_setup_lock(file: Path) -> Iterator[None]:
-    """Make a second start wait for the first; the system releases the lock when a process ends."""
+    """Make a second start wait for the first; the system releases the lock when a process ends.
+
+    On a file system without locks, such as some network drives, nothing is locked.
+    """
     with file.open("a+") as lock:
         try:
             lock_file(lock, wait=False)
-        except OSError:
+        except OSError as error:
+            if error.errno in _NO_LOCKS_CODES:
+                yield
+                return
             print("Another start is installing the packages; waiting for it ...", flush=True)
             lock_file(lock, wait=True)
         yield

@@ -11,15 +11,25 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution
 from pathlib import Path
 
+_PIP_PREFIX = "pip-"
+
 FileSizes = dict[str, int]
 """Bytes of files by path; 0 for folders, and where any number is right."""
 
 
 def list_packages(environment_folder: Path) -> list[Path]:
     """Return the metadata folders (.dist-info) of all packages in an environment, without pip itself."""
+    return [folder for folder in _find_metadata(environment_folder) if not folder.name.startswith(_PIP_PREFIX)]
+
+
+def list_pip_packages(environment_folder: Path) -> list[Path]:
+    """Return the metadata folder of pip; empty if it is not installed."""
+    return [folder for folder in _find_metadata(environment_folder) if folder.name.startswith(_PIP_PREFIX)]
+
+
+def _find_metadata(environment_folder: Path) -> list[Path]:
     patterns = ("lib/python*/site-packages/*.dist-info", "Lib/site-packages/*.dist-info")
-    found = {folder for pattern in patterns for folder in environment_folder.glob(pattern)}
-    return sorted(folder for folder in found if not folder.name.startswith("pip-"))
+    return sorted({folder for pattern in patterns for folder in environment_folder.glob(pattern)})
 
 
 def remove_incomplete_packages(environment_folder: Path) -> bool:

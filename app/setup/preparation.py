@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.setup.environment import Environment, create_environment, find_version
-from app.setup.failures import SetupError, get_last_line
+from app.setup.failures import SetupError, explain_failure, get_last_line
 from app.setup.installers import HAS_CUDA_DEFAULT, install
 from app.setup.locks import hold_setup_lock
 from app.setup.packages import has_packages, is_whole, list_packages, measure_packages, remove_incomplete_packages
@@ -48,10 +48,13 @@ def prepare_environment(requirement_files: Sequence[Path], *, cpu: bool = False)
     environment = OWN_ENVIRONMENT
     cpu = cpu and HAS_CUDA_DEFAULT
     if not is_ready(environment, requirements, cpu=cpu):
-        with hold_setup_lock(environment.lock_file):
-            if not is_ready(environment, requirements, cpu=cpu):  # another start may have finished the setup
-                create_environment(environment, cpu=cpu)
-                install_requirements(environment, requirement_files)
+        try:
+            with hold_setup_lock(environment.lock_file):
+                if not is_ready(environment, requirements, cpu=cpu):  # another start may have finished the setup
+                    create_environment(environment, cpu=cpu)
+                    install_requirements(environment, requirement_files)
+        except OSError as error:  # such as a project folder that is read-only, or a disk that is full
+            raise SetupError(explain_failure(str(error), f"{error}.", environment.root)) from None
     return environment.python
 
 

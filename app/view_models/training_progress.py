@@ -13,6 +13,7 @@ import numpy as np
 from crlc.errors import CrlcError
 from crlc.runs.folder import RunFolder
 from crlc.runs.metrics_log import Record, summarize_metrics
+from crlc.runs.results import read_result
 from crlc.runs.state import RunState, RunStatus
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import plan_stages
@@ -151,7 +152,7 @@ def count_cluster_sizes(run: RunFolder) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _count_sizes(folder: Path, _: int) -> tuple[int, ...]:
-    arrays, _metadata = RunFolder(folder).open_result()
+    arrays = read_result(RunFolder(folder)).arrays
     counts = np.bincount(arrays["cluster"], minlength=arrays["q"].shape[1])
     return tuple(counts.tolist())
 

@@ -22,6 +22,7 @@ from crlc.errors import (
     DamagedError,
     NotFoundError,
     explain_disk_full,
+    explain_system_error,
     get_sqlite_code,
 )
 from crlc.files import NEWER_VERSION_ADVICE, replace_file, writer_lock
@@ -188,7 +189,8 @@ class AnnotationLog:
         except PermissionError:
             raise AccessError.for_path(self.path, "read") from None
         except OSError as error:
-            raise DamagedError(f"{self.path} cannot be read ({error.strerror}).", advice=_ADVICE) from None
+            damaged = DamagedError(f"{self.path} cannot be read ({error.strerror}).", advice=_ADVICE)
+            raise explain_system_error(error, self.path) or damaged from None
         identity = (status.st_dev, status.st_ino)
         if self._connection is not None:
             if identity != self._identity:

@@ -18,7 +18,7 @@ from crlc.data.importer import ImportReport
 from crlc.data.options import ALL, PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.sources.builtin import BUILTIN_DATASETS
 from crlc.data.sources.table import MAX_FURTHER_COLUMNS
-from crlc.errors import AccessError, CrlcError, UsageError
+from crlc.errors import AccessError, CrlcError, UnavailableError, UsageError, explain_system_error
 from crlc.formatting import format_bytes, format_count, format_duration
 from crlc.paths import to_printable
 from crlc.workspace import Workspace, get_default_workspace
@@ -159,9 +159,11 @@ def run_datasets(_: argparse.Namespace, workspace: Workspace, output: Output) ->
         try:
             dataset = workspace.open_dataset(name)
             summary = dataset.summarize()
-        except CrlcError as error:
+        except (CrlcError, OSError) as failure:
+            error = explain_system_error(failure, workspace.root) or failure
             content.append({"name": name, "error": str(error)})
-            rows.append([name, "-", "-", "-", "unreadable" if isinstance(error, AccessError) else "damaged", "-"])
+            state = "unreadable" if isinstance(error, (AccessError, UnavailableError)) else "damaged"
+            rows.append([name, "-", "-", "-", state, "-"])
             continue
         content.append({"name": name, **_build_content(dataset, summary)})
         sizes = ", ".join(map(str, summary.sizes)) or "-"

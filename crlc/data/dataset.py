@@ -16,7 +16,7 @@ from crlc.data.manifest import ImageRecord, Manifest
 from crlc.data.manifest_columns import read_content_versions
 from crlc.data.manifest_rows import DAMAGED_ADVICE
 from crlc.data.options import ImportOptions
-from crlc.data.pixel_store import PixelStore, list_stored_sizes
+from crlc.data.pixel_store import PixelStore, list_stored_sizes, measure_stored_bytes
 from crlc.data.sources import Source
 from crlc.data.sources.opening import open_source
 from crlc.errors import DamagedError, NotFoundError, SourceError, UsageError
@@ -204,7 +204,7 @@ class ImageDataset:
                 sizes=sizes,
                 complete=manifest.is_complete,
                 version=manifest.version,
-                pixel_bytes=sum(file.stat().st_size for file in self.folder.glob("pixels/*.u8")),
+                pixel_bytes=measure_stored_bytes(self.folder),
             )
 
     def get_default_size(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
@@ -26,7 +27,16 @@ def get_marker_file(folder: Path, size: int) -> Path:
 def list_stored_sizes(folder: Path, *, complete: bool = False) -> tuple[int, ...]:
     """Return the sizes of the pixel stores of a dataset, ascending: all of them, or only the complete ones."""
     files = (folder / "pixels").glob("*.json" if complete else "*.u8")
-    return tuple(sorted(int(file.stem) for file in files if file.stem.isdigit()))
+    return tuple(sorted(int(file.stem) for file in files if file.stem.isdecimal()))
+
+
+def measure_stored_bytes(folder: Path) -> int:
+    """Return the length of all pixel stores of a dataset; one that has just been removed does not count."""
+    found = 0
+    for file in (folder / "pixels").glob("*.u8"):
+        with suppress(OSError):
+            found += file.stat().st_size
+    return found
 
 
 def mark_complete(folder: Path, size: int, rows: int) -> None:

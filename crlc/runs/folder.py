@@ -25,6 +25,7 @@ from crlc.runs.state import PROCESS_GONE, RunState, RunStatus
 
 _VERSION = 1
 _ADVICE = "Delete the folder of the run if you do not need it."
+_STATUS_ADVICE = "Delete it: the run then counts as interrupted, and can be resumed."
 _RESULT_ADVICE = "Resume the run, or train again."
 _NEVER_STARTED = "The run was interrupted before it started. It can be resumed."
 _READ_ATTEMPTS = 10  # a result may be replaced while it is opened
@@ -153,11 +154,11 @@ class RunFolder:
         file = self.path / "status.json"
         if not file.exists():
             return RunStatus(RunState.INTERRUPTED, message=_NEVER_STARTED)
-        content = read_json(file, "status", _VERSION, _ADVICE, _StatusEntries)
+        content = read_json(file, "status", _VERSION, _STATUS_ADVICE, _StatusEntries)
         try:
             status = RunStatus.from_json(content)
         except ValueError as error:
-            raise DamagedError(f"{file} is damaged: it {error}.", advice=_ADVICE) from None
+            raise DamagedError(f"{file} is damaged: it {error}.", advice=_STATUS_ADVICE) from None
         if status.state.is_active and not status.process.is_alive():
             return replace(status, state=RunState.INTERRUPTED, message=f"{PROCESS_GONE} The run can be resumed.")
         return status

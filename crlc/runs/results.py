@@ -63,6 +63,9 @@ def read_result(run: RunFolder) -> RunResult:
             raise explained from None
         raise _damaged(run, str(error).splitlines()[0] if str(error) else "a file is empty") from None
     _check_arrays(run, arrays)
+    selected = metadata.get("subhead", 0)
+    if "by_subhead" in arrays and not 0 <= selected < arrays["by_subhead"].shape[1]:
+        raise _damaged(run, f"its selected subhead is {selected}, but there are {arrays['by_subhead'].shape[1]}")
     folder = run.path / metadata["folder"]
     for name, is_valid in (
         ("confidence", _has_probabilities(arrays["confidence"])),

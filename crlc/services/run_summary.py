@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from crlc.errors import AccessError, CrlcError
+from crlc.errors import AccessError, CrlcError, UnavailableError, explain_system_error
 from crlc.runs.folder import RunFolder
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY, ORACLE_ACC, ORACLE_ACC_ANY_EPOCH
 
@@ -21,7 +21,7 @@ METRICS = (
     "largest_share",
 )
 DAMAGED, UNREADABLE = "damaged", "unreadable"
-"""States of a summary whose run has damaged files, or files that the user has no permission to read."""
+"""States of a summary whose run has damaged files, or files that cannot be read now."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,16 @@ def summarize_run(run: RunFolder) -> RunSummary:
 def summarize_run_or_damage(run: RunFolder) -> RunSummary:
     """Read the summary of a run. A run with unreadable files has the error as its message.
 
-    Its state is `UNREADABLE` if the user has no permission to read it, else `DAMAGED`.
+    Its state is `UNREADABLE` if the user has no permission to read it or its disk does not answer, else `DAMAGED`.
     """
     try:
         return summarize_run(run)
-    except AccessError as error:
+    except (AccessError, UnavailableError) as error:
         return RunSummary(run.id, UNREADABLE, str(error))
     except CrlcError as error:
         return RunSummary(run.id, DAMAGED, str(error))
-    except PermissionError as error:
-        return RunSummary(run.id, UNREADABLE, str(AccessError.for_path(error.filename or run.path, "read")))
     except OSError as error:
+        explained = explain_system_error(error, run.path)
+        if explained is not None:
+            return RunSummary(run.id, UNREADABLE, str(explained))
         return RunSummary(run.id, DAMAGED, f"{error.filename or run.path} cannot be read ({error.strerror or error}).")

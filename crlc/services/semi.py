@@ -14,6 +14,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import DamagedError, UsageError
 from crlc.files import load_required_array, write_file
 from crlc.runs.folder import RunFolder
+from crlc.runs.results import read_result
 from crlc.services.label_sources import load_labels
 from crlc.services.run_preparation import (
     PreparedRun,
@@ -175,10 +176,13 @@ def plan_semi(
 
     Raises:
         UsageError: the parent is not finished, or there are no labels.
+        DamagedError: the result or the checkpoint of the parent is damaged.
     """
-    arrays, metadata = parent.open_result()
-    if not metadata["final"]:
+    arrays, metadata = read_result(parent)
+    if not metadata.get("final"):
         raise UsageError(f"parent={parent.id!r} is not finished.", advice="Resume it first, or choose another run.")
+    if "by_subhead" not in arrays:
+        raise DamagedError(f"The result of the run {parent.id} has no by_subhead.", advice=parent.result_advice)
     state = load_run_checkpoint(parent, ModelEntries)
     settings = TrainSettings.from_json(state["settings"])
     seed = settings.run.seed if seed is None else seed
@@ -186,7 +190,7 @@ def plan_semi(
     ids = np.asarray(arrays["ids"])[included]
     given = load_labels(source, dataset, ids, parent, seed=seed)
     q, by_subhead = arrays["q"][included], arrays["by_subhead"][included]
-    named = match_names_to_outputs(q, by_subhead, metadata["subhead"], given.find_positions(ids), given.labels)
+    named = match_names_to_outputs(q, by_subhead, metadata.get("subhead", 0), given.find_positions(ids), given.labels)
     labels = make_label_targets(given, ids, named)
     child = build_semi_settings(settings, named.clusters, len(ids)).replace(seed=seed)
     notes = given.warnings

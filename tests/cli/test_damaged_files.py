@@ -15,6 +15,7 @@ from crlc.runs.state import RunState
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 from tests.fixtures.handmade_run import write_handmade_result
+from tests.fixtures.mutations import replace_bytes
 
 PAGE = 4096
 
@@ -67,6 +68,37 @@ def test_commands_neither_edit_nor_export_a_damaged_result(
     assert "error: The result of the run run-1 cannot be used" in outcome.err
     assert list(current.iterdir()) == []
     assert not (dataset.folder / "annotations.sqlite").exists()
+
+
+@pytest.mark.parametrize("damage", ["foreign", "float", "missing"])
+def test_train_with_labels_refuses_a_parent_with_a_damaged_result(
+    crlc, workspace: Workspace, dataset: ImageDataset, damage: str
+):
+    run = write_handmade_result(workspace, dataset, by_subhead=[[0, 1]] * 6)
+    run.write_status(RunState.FINISHED)
+    crlc("label", "set", "set", "x", "1")
+    file = next(run.path.glob("result-*/by_subhead.npy"))
+    if damage == "foreign":
+        file.write_bytes(b"hello\n")
+    elif damage == "float":
+        np.save(file, np.full((6, 2), np.nan))
+    else:
+        file.unlink()
+    outcome = crlc("train", "set", "--method", "semi", "--parent", "run-1", "--labels", "workspace")
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: The result of the run run-1 cannot be used")
+    assert "by_subhead" in outcome.err or str(file) in outcome.err or "magic" in outcome.err
+
+
+@pytest.mark.parametrize("subhead", [2, -1])
+def test_commands_refuse_a_selected_subhead_that_does_not_exist(
+    crlc, workspace: Workspace, dataset: ImageDataset, subhead: int
+):
+    run = write_handmade_result(workspace, dataset, by_subhead=[[0, 1]] * 6)
+    replace_bytes(run.path / "result.json", b'"subhead": 0', b'"subhead": %d' % subhead)
+    outcome = crlc("quality", "run-1")
+    assert outcome.code == 1
+    assert f"its selected subhead is {subhead}, but there are 2" in outcome.err
 
 
 @pytest.mark.parametrize("name", ["confidence", "q"])
@@ -123,6 +155,16 @@ def test_commands_report_a_damaged_page_of_the_manifest(
     assert "remove the dataset and import it again: its labels and runs are lost" in outcome.err
     assert "Unexpected" not in outcome.err
     assert sorted(dataset.folder.iterdir()) == before
+
+
+def test_datasets_lists_a_dataset_with_a_broken_link_to_its_pixels(crlc, workspace: Workspace):
+    for name in ("set", "other"):
+        write_handmade_dataset(workspace.root, build_numbered_paths(6), name=name)
+    folder = workspace.root / "datasets" / "set" / "pixels"
+    folder.mkdir(exist_ok=True)
+    (folder / "8.u8").symlink_to("missing")
+    outcome = crlc("datasets", "--json")
+    assert [entry.get("error") for entry in outcome.json["datasets"]] == [None, None]
 
 
 def test_runs_lists_damaged_runs_with_the_others(crlc, workspace: Workspace, run: RunFolder):

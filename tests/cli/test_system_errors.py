@@ -18,23 +18,42 @@ from crlc.workspace import Workspace
 from tests.conftest import ROOT
 from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 from tests.fixtures.handmade_run import write_handmade_result
+from tests.fixtures.images import save_images
 from tests.fixtures.tiny_run import import_tiny_dataset, write_exploration, write_tiny_run
 
 _MEMORY_LIMIT_BYTES = 400_000_000  # enough for NumPy, not for torch
-_LIMITED_CRLC = (
-    f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY_LIMIT_BYTES}, {_MEMORY_LIMIT_BYTES})); "
-    "from crlc.cli.main import main; raise SystemExit(main())"
-)
+_FILE_LIMIT_BYTES = 200_000  # enough for a manifest, not for the pixels of 20 images
+
+
+def run_limited_crlc(kind: str, limit: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process with a limit of the system, such as `RLIMIT_AS`."""
+    program = (
+        f"import resource; resource.setrlimit(resource.{kind}, ({limit}, {limit})); "
+        "from crlc.cli.main import main; raise SystemExit(main())"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
 def test_cli_reports_too_little_memory_to_load_a_library(workspace: Workspace):
     write_handmade_dataset(workspace.root, build_numbered_paths(6))
-    command = [sys.executable, "-c", _LIMITED_CRLC, "count", "set", "--workspace", str(workspace.root)]
-    outcome = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    outcome = run_limited_crlc("RLIMIT_AS", _MEMORY_LIMIT_BYTES, "count", "set", "--workspace", str(workspace.root))
     assert outcome.returncode == 1
     assert outcome.stderr.startswith("error: There is not enough memory to load a library")
     assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not limit the size of files")
+def test_cli_reports_a_disk_without_large_files(workspace: Workspace, tmp_path: Path):
+    save_images(tmp_path / "set", 20, width=64, height=64)
+    command = ("import", str(tmp_path / "set"), "--workspace", str(workspace.root))
+    outcome = run_limited_crlc("RLIMIT_FSIZE", _FILE_LIMIT_BYTES, *command)
+    assert outcome.returncode == 1
+    error = outcome.stderr.splitlines()[-1]
+    assert error.startswith(f"error: {workspace.root}")
+    assert "FAT32" in error
+    assert error.endswith("(Options: --workspace.)")
 
 
 def test_workspace_below_a_file_is_refused(tmp_path: Path):

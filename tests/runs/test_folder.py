@@ -47,6 +47,16 @@ def test_read_status_finds_dead_processes_and_reused_ids(run: RunFolder):
         assert run.read_status().message
 
 
+def test_run_with_a_damaged_status_is_resumable_after_the_advice(run: RunFolder):
+    run.write_status(RunState.STOPPED, step=1)
+    (run.path / "status.json").write_text("")
+    with pytest.raises(DamagedError, match=r"status\.json cannot be read") as caught:
+        run.read_status()
+    assert "Delete it" in caught.value.advice  # not the folder of the run
+    (run.path / "status.json").unlink()
+    assert run.read_status().state is RunState.INTERRUPTED
+
+
 def test_publish_result_replaces_the_old_result(run: RunFolder):
     with pytest.raises(NotFoundError, match="has no result yet"):
         run.open_result()

@@ -21,7 +21,7 @@ from app.state.selection import request_selection
 from app.urls import build_duplicates_url, build_problems_url
 from app.view_models.view_cache import evict_dataset
 from crlc.data.dataset import DatasetSummary, ImageDataset
-from crlc.errors import CrlcError
+from crlc.errors import CrlcError, DamagedError, explain_system_error
 from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.workspace import Workspace
@@ -58,7 +58,7 @@ def show_dataset_card(workspace: Workspace, name: str, context: CardContext) -> 
     with st.container(border=True, key=f"dataset-{name}"):
         try:
             dataset, summary = _read_dataset(workspace, name)
-        except CrlcError as error:
+        except (CrlcError, OSError) as error:
             if workspace.is_being_written(name):
                 _show_import_in_progress(workspace, name)
             else:
@@ -136,13 +136,15 @@ def _show_import_in_progress(workspace: Workspace, name: str) -> None:
     )
 
 
-def _show_damaged(workspace: Workspace, name: str, error: CrlcError) -> None:
+def _show_damaged(workspace: Workspace, name: str, error: CrlcError | OSError) -> None:
+    """Show the error of a dataset; only one with damaged files can be deleted, not one that cannot be read now."""
     words, remove = st.columns([7, 1], vertical_alignment="center")
     with words:
         show_text(name)
-    with remove:
-        _show_removal(workspace, name, None)
-    show_error(str(error))
+    if isinstance(error, DamagedError):
+        with remove:
+            _show_removal(workspace, name, None)
+    show_error(str(explain_system_error(error, workspace.root) or error))
 
 
 # ---- parts of the card

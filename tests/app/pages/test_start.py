@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,21 @@ def test_dataset_card_deletes_the_dataset_with_its_runs(trained: Workspace):
     test.button(key="remove-set").click().run()
     assert (trained.list_dataset_names(), run_ids(trained)) == ([], [])
     assert "No datasets yet" in page("start").info[0].value
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/self/mem, whose first bytes give an I/O error")
+def test_dataset_card_does_not_delete_a_dataset_whose_disk_does_not_answer(empty: Workspace):
+    for name in ("away", "here"):
+        import_tiny_dataset(empty, empty.root.parent / name)
+    file = empty.root / "datasets" / "away" / "dataset.json"
+    file.unlink()
+    file.symlink_to("/proc/self/mem")
+    test = page("start")
+    assert not test.exception
+    assert "dataset.json cannot be used at the moment" in alerts(test)
+    keys = [button.key for button in test.button]
+    assert "remove-here" in keys
+    assert "remove-away" not in keys
 
 
 def test_dataset_card_does_not_delete_a_dataset_being_written(trained: Workspace):

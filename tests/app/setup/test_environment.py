@@ -30,3 +30,24 @@ def test_run_app_repairs_an_incomplete_environment(project: Project, tmp_path: P
     code, output = project.run(**variables)
     assert code == 0, output
     assert output.splitlines()[-1].startswith("APP 1.0")
+
+
+def test_run_app_keeps_an_environment_without_pip(project: Project):
+    """Environments of uv have no pip; the user may have installed packages there."""
+    folder = project.folder / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (folder / "mine").touch()
+    code, output = project.run()
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith("APP 1.0")
+    assert (folder / "mine").exists()
+
+
+def test_run_app_repairs_an_environment_with_a_part_of_pip(project: Project):
+    """As after a setup that was killed while it unpacked pip."""
+    assert project.run()[0] == 0
+    project.stamp_file.unlink()
+    shutil.rmtree(project.site_packages / "pip" / "_internal" / "cli")
+    code, output = project.run()
+    assert code == 0, output
+    assert output.splitlines()[-1].startswith("APP 1.0")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from app.setup.installers import HAS_CUDA_DEFAULT
+from app.setup.environment import Environment
+from app.setup.failures import SetupError
+from app.setup.installers import HAS_CUDA_DEFAULT, run_pip
 from tests.fixtures.setup_project import Project, get_uv_settings, make_index
 
 pytestmark = pytest.mark.slow
@@ -85,3 +88,13 @@ def test_run_app_installs_torch_without_cuda(project: Project):
     assert (code, output.splitlines()[-1]) == (0, "APP 1.5+cpu 1.5+cpu"), output
     assert "Creating" not in output
     assert project.run("--cpu", **servers)[1] == "APP 1.5+cpu 1.5+cpu\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell script as interpreter, and SIGKILL")
+def test_pip_that_the_system_has_killed_lacked_memory(tmp_path: Path):
+    environment = Environment(tmp_path / ".venv")
+    environment.python.parent.mkdir(parents=True)
+    environment.python.write_text("#!/bin/sh\nkill -9 $$\n")
+    environment.python.chmod(0o755)
+    with pytest.raises(SetupError, match="not enough memory"):
+        run_pip(environment, ["thing"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from app.view_models.training_progress import (
     build_progress_view,
     compute_first_result_epoch,
     compute_result_epoch,
+    count_cluster_sizes,
     describe_partial_result,
     format_stage_titles,
     summarize_sizes,
@@ -16,6 +18,9 @@ from crlc.runs.state import RunState, RunStatus
 from crlc.training.health import find_warnings
 from crlc.training.presets import FROZEN_HEADS
 from crlc.training.settings import TrainSettings
+from crlc.workspace import Workspace
+from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
+from tests.fixtures.handmade_run import write_handmade_result
 
 ONE_STAGE = TrainSettings().to_json()
 TWO_STAGES = FROZEN_HEADS.replace(finetune_epochs=2).to_json()
@@ -133,3 +138,12 @@ def test_describe_partial_result_names_epoch_and_sample():
 def test_summarize_sizes_counts_found_clusters_and_the_largest():
     assert summarize_sizes([60, 39, 1]) == ("2 of 3", "60%")  # the mean size is 33.3: 1 is less than a tenth of it
     assert summarize_sizes([]) == ("-", "-")
+
+
+def test_count_cluster_sizes_of_a_damaged_result_is_empty(workspace: Workspace):
+    run = write_handmade_result(workspace, write_handmade_dataset(workspace.root, build_numbered_paths(6)))
+    assert count_cluster_sizes(run) == [3, 3]
+    file = next(run.path.glob("result-*/cluster.npy"))
+    np.save(file, np.full(6, np.nan))
+    (run.path / "result.json").touch()  # sizes are cached per result
+    assert count_cluster_sizes(run) == []
