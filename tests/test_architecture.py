@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,17 @@ def test_only_app_state_uses_the_session_state():
     pattern = re.compile(r"\bst\.(session_state|query_params)\b")
     users = {file.parent for file in SOURCES if pattern.search(file.read_text(encoding="utf-8"))}
     assert users == {ROOT / "app" / "state"}
+
+
+def test_public_classes_and_functions_have_unique_names():
+    """One word has one meaning: a reader who finds a name needs no module name to know what it is."""
+    modules_by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for file in SOURCES:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                modules_by_name[node.name].append(get_module_name(file))
+    shared = {name: modules for name, modules in modules_by_name.items() if len(modules) > 1}
+    assert shared.keys() == {"main", "render"}, shared  # of scripts and of pages
 
 
 def test_doctor_checks_all_requirements():

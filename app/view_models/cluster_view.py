@@ -26,7 +26,7 @@ from crlc.analysis.merge_split import MergeSuggestion, SplitSuggestion
 from crlc.analysis.neighbours.exact import check_neighbour_count, search_exact
 from crlc.analysis.normalization import normalize_rows
 from crlc.annotations.state import AnnotationState
-from crlc.arrays import ImageIds
+from crlc.arrays import FloatArray, ImageIds
 from crlc.clusters.names import get_display_names
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
@@ -46,8 +46,6 @@ _MIN_MERGE_OVERLAP = 0.1
 
 RowIndices = NDArray[np.int64]
 """Positions of images in the arrays of a view."""
-
-FloatArray = NDArray[np.float32]
 
 
 class NearestRows(NamedTuple):

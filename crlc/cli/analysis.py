@@ -12,7 +12,7 @@ from crlc.cli.columns import count_image_quality, format_image_quality, list_fla
 from crlc.cli.options import add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.tables import (
-    format_cluster,
+    format_cluster_cell,
     format_left_out,
     format_number,
     format_table,
@@ -56,13 +56,13 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
     from crlc.analysis.maps.settings import MapSettings, get_map_path
     from crlc.runs.results import get_maps_folder
     from crlc.services.analyse_run import RunAnalysis
-    from crlc.services.maps import compute_map
+    from crlc.services.maps import ensure_map
 
     settings = MapSettings(method=options.method, seed=options.seed)
     analysis = RunAnalysis.open(workspace, options.run)
     new = _encode_new_images(analysis, options.place)
     started = time.monotonic()
-    coordinates = compute_map(analysis, settings, output.progress)
+    coordinates = ensure_map(analysis, settings, output.progress)
     seconds = time.monotonic() - started
     file = get_map_path(get_maps_folder(analysis.run), analysis.all_z, settings)
     points = [
@@ -168,8 +168,8 @@ def run_compare(options: argparse.Namespace, workspace: Workspace, output: Outpu
     }
     rows = [
         [
-            "-" if line.first < 0 else format_cluster(first, line.first),
-            "-" if line.second < 0 else format_cluster(second, line.second),
+            "-" if line.first < 0 else format_cluster_cell(first, line.first),
+            "-" if line.second < 0 else format_cluster_cell(second, line.second),
             f"{line.first_size:,}",
             f"{line.second_size:,}",
             f"{line.common:,}",
@@ -276,7 +276,7 @@ def _format_clusters(analysis: RunAnalysis, clusters: list[dict[str, Any]]) -> l
     measures = ("confidence", "neighbour_agreement", "silhouette", "subhead_agreement")
     rows = [
         [
-            format_cluster(analysis, one["cluster"]),
+            format_cluster_cell(analysis, one["cluster"]),
             f"{one['images']:,}",
             *(format_number(one[name]) for name in measures),
             "-" if one["closest"] is None else str(one["closest"]),

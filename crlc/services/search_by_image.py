@@ -29,7 +29,7 @@ class ImageFile(NamedTuple):
     """File name, for error messages."""
 
 
-class SimilarImages(NamedTuple):
+class ImageFileMatches(NamedTuple):
     """Images similar to a new image, most similar first, and the cluster of the new image."""
 
     ids: ImageIds
@@ -43,7 +43,7 @@ class SimilarImages(NamedTuple):
 
 def search_run_by_image(
     analysis: RunAnalysis, neighbours: RunNeighbours, encoder: ImageEncoder, file: ImageFile, k: int
-) -> SimilarImages:
+) -> ImageFileMatches:
     """Find the images of a run that are most similar to a file.
 
     The cluster of the file is the one that assigning new images gives: predicted by the network, after manual merges.
@@ -65,12 +65,12 @@ def search_run_by_image(
     found = encoder.assign([file.content], [file.name])
     nearest = neighbours.find_nearest([], min(k, len(analysis.ids)), found.z)
     q = merge_probabilities(found.q, analysis.edited.merged)[0]
-    return SimilarImages(nearest.ids, nearest.similarity, int(q.argmax()), float(q.max()))
+    return ImageFileMatches(nearest.ids, nearest.similarity, int(q.argmax()), float(q.max()))
 
 
 def search_exploration_by_image(
     exploration: Exploration, kept: IntArray, encoder: ExplorationEncoder, file: ImageFile, k: int
-) -> SimilarImages:
+) -> ImageFileMatches:
     """Find the images of an exploration that are most similar to a file; its cluster has the nearest centre.
 
     Args:
@@ -91,7 +91,7 @@ def search_exploration_by_image(
     numbers, centres = _compute_centres(exploration)
     cluster = int(numbers[np.linalg.norm(centres - vector, axis=1).argmin()])
     similarity = np.clip(found.similarity[0], -1, 1).astype(np.float32)
-    return SimilarImages(exploration.ids[found.positions[0]], similarity, cluster, None)
+    return ImageFileMatches(exploration.ids[found.positions[0]], similarity, cluster, None)
 
 
 def _require_images(count: int) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crlc.analysis.class_scores import find_cluster_words, sum_by_cluster, sum_classes
+from crlc.analysis.class_scores import find_cluster_words, sum_classes, sum_classes_by_cluster
 from crlc.arrays import DoubleArray, ImageIds, IntArray, LabelArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import ClassScores, FeatureCache, build_feature_keys
@@ -98,7 +98,7 @@ class ImageWords:
     @cached_property
     def by_cluster(self) -> dict[int, list[SuggestedName]]:
         """The words with the most lift in each cluster with images, the best first."""
-        sums = sum_by_cluster(self._scores, self._clusters, CLASS_COUNT)
+        sums = sum_classes_by_cluster(self._scores, self._clusters, CLASS_COUNT)
         sizes = np.bincount(self._clusters[self._clusters >= 0])
         return {number: names for number, names in enumerate(self._suggest(sums, sizes)) if sizes[number]}
 
