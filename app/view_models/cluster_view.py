@@ -340,7 +340,7 @@ class DatasetView(ClusterView):
         explored = self.exploration.metadata["map"]
         if explored == {"method": settings.method, **settings.relevant}:
             return self.exploration.coordinates[self.kept_rows]
-        folders = sorted((self.dataset.folder / "exploration").glob("maps-*"))
+        folders = sorted(self.dataset.exploration_folder.glob("maps-*"))
         if not folders:
             return None
         vectors = self.exploration.vectors
@@ -348,7 +348,7 @@ class DatasetView(ClusterView):
         return None if coordinates is None else coordinates[self.kept_rows]
 
     def _start_map(self, settings: MapSettings, report: ProgressCallback) -> MapProcess:
-        folder = next(iter(sorted((self.dataset.folder / "exploration").glob("maps-*"))), None)
+        folder = next(iter(sorted(self.dataset.exploration_folder.glob("maps-*"))), None)
         if folder is None:
             raise NotFoundError(f"The exploration of {self.name} was removed.", advice="Explore the dataset again.")
         return MapProcess(self.exploration.vectors, settings, folder, report=report)

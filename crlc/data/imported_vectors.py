@@ -106,7 +106,7 @@ def count_images_without_vectors(dataset: ImageDataset, vectors: ImportedVectors
     """
     with Manifest(dataset.folder) as manifest:
         ids, versions = read_content_versions(manifest)
-    cache = FeatureCache(dataset.folder / "features" / vectors.folder_name)
+    cache = FeatureCache(dataset.features_folder / vectors.folder_name)
     require_whole_vectors(cache)
     return int((~cache.contains(build_feature_keys(ids, versions))).sum())
 
@@ -136,7 +136,7 @@ def import_vectors(dataset: ImageDataset, file: Path, report: ProgressCallback =
     """
     opened = open_vector_file(file)
     ids, unmatched = _find_images(dataset, opened)
-    building = dataset.folder / "features" / f".{VECTORS}-{uuid.uuid4().hex}.part"
+    building = dataset.features_folder / f".{VECTORS}-{uuid.uuid4().hex}.part"
     with writer_lock(dataset.folder / "vectors.lock", f"The vectors of {dataset.name}"):
         try:
             vectors = _write_shards(dataset, opened, ids, building, file.name, report)

@@ -135,7 +135,6 @@ def explore_dataset(
         excluded = annotations.refresh().get_excluded_ids()
     images = exclude_ids(load_images(dataset, size), excluded.tolist())
     require_enough_images(images, clusters)
-    root = dataset.folder / "exploration"
     with (
         explain_disk_full(dataset.folder),
         writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
@@ -145,7 +144,7 @@ def explore_dataset(
             dataset, settings, images.ids, stored.metadata["folder"]
         ):
             return stored
-        root.mkdir(exist_ok=True)
+        dataset.exploration_folder.mkdir(exist_ok=True)
         report(Progress(LOADING_STAGE, 0, None, 0.0))  # else `Decoding 100%` would stay on the page
         device = device or torch.device("cpu")
         if store_parts:
@@ -176,7 +175,7 @@ def explore_import(
     clusters = len(summary.classes) or DEFAULT_CLUSTERS
     settings = ExplorationSettings(clusters, MapSettings("pca"))
     total = summary.readable + summary.pending
-    (dataset.folder / "exploration").mkdir(exist_ok=True)
+    dataset.exploration_folder.mkdir(exist_ok=True)
     with (
         explain_disk_full(dataset.folder),
         writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
@@ -248,7 +247,7 @@ def _store(
     of: int | None = None,
 ) -> Exploration:
     """Compute an exploration of some images, and make it the stored one; `of` is the number of all images of a part."""
-    root = dataset.folder / "exploration"
+    root = dataset.exploration_folder
     folder = Path(tempfile.mkdtemp(dir=root, prefix="arrays-"))
     metadata = _build_metadata(dataset, settings, images.ids, folder.name)
     if of is not None:

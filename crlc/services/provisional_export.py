@@ -54,7 +54,7 @@ class ProvisionalExporter(Exporter):
     @property
     def folder(self) -> Path:
         """Folder of the exploration, which identifies it."""
-        return self.dataset.folder / "exploration" / str(self.exploration.metadata["folder"])
+        return self.dataset.exploration_folder / str(self.exploration.metadata["folder"])
 
     def has_map(self, method: str | None = None) -> bool:
         """Return whether the exploration has a map of the method; `None` for any method."""

@@ -17,7 +17,6 @@ from crlc.data.feature_shards import ClassScores, FeatureCache, build_feature_ke
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
 
 WORDS_PER_CLUSTER = 3
-_FEATURES = "features"
 _INSTALLED_WEIGHTS = "efficientnet-lite?@*"
 """Feature folders of backbones that are installed as packages, and of pairs of them."""
 
@@ -41,7 +40,7 @@ def read_class_scores(dataset: ImageDataset, ids: ImageIds) -> ClassScores | Non
     """
     keys = build_feature_keys(ids, dataset.read_content_versions(ids))
     best, most = None, 0
-    for folder in sorted((dataset.folder / _FEATURES).glob("*@*")):
+    for folder in sorted(dataset.features_folder.glob("*@*")):
         if not folder.is_dir():
             continue
         scores = FeatureCache(folder).read_classes(keys)
@@ -78,7 +77,7 @@ def compute_missing_class_scores(dataset: ImageDataset) -> None:
 
 def _find_incomplete_caches(dataset: ImageDataset) -> list[FeatureCache]:
     """Return the caches of installed backbones in which the classes of some features are missing."""
-    folders = sorted((dataset.folder / _FEATURES).glob(_INSTALLED_WEIGHTS))
+    folders = sorted(dataset.features_folder.glob(_INSTALLED_WEIGHTS))
     # The vectors of a pair of backbones have no classifier.
     caches = [FeatureCache(folder) for folder in folders if folder.is_dir() and "+" not in folder.name]
     return [cache for cache in caches if any(True for _ in cache.iterate_shards_without_classes())]
