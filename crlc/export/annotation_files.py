@@ -92,7 +92,7 @@ class _CocoWriter:
     def _iter_images(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
         for chunk in self._export.iter_chunks():
             categories = self._categories.get_final_categories(chunk)
-            self._excluded += int(chunk.is_excluded.sum())
+            self._excluded += chunk.count_excluded()
             self._not_assigned += int(((categories == MISSING) & ~chunk.is_excluded).sum())
             records = read_records(self._export.dataset, chunk.ids)
             values = read_json_values(self._columns, chunk.ids)
@@ -182,12 +182,10 @@ class _TaskWriter:
 
     def _iter_tasks(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
         for chunk in self._export.iter_chunks():
-            clusters, labels = (
-                self._categories.get_cluster_categories(chunk),
-                self._categories.get_label_categories(chunk),
-            )
-            self._excluded += int(chunk.is_excluded.sum())
-            self._not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
+            clusters = self._categories.get_cluster_categories(chunk)
+            labels = self._categories.get_label_categories(chunk)
+            self._excluded += chunk.count_excluded()
+            self._not_assigned += chunk.count_not_assigned()
             values = read_json_values(self._columns, chunk.ids)
             for row in np.flatnonzero(~chunk.is_excluded).tolist():
                 url = self._build_url(chunk.paths[row])

@@ -97,6 +97,19 @@ class RowChunk:
         return self.cluster != MISSING  # type: ignore[no-any-return]
 
     @property
+    def is_included(self) -> NDArray[np.bool_]:
+        """True for images with a cluster that are not excluded."""
+        return self.is_assigned & ~self.is_excluded
+
+    def count_excluded(self) -> int:
+        """Return the number of excluded images."""
+        return int(self.is_excluded.sum())
+
+    def count_not_assigned(self) -> int:
+        """Return the number of images without a cluster that are not excluded."""
+        return int((~self.is_assigned & ~self.is_excluded).sum())
+
+    @property
     def is_on_map(self) -> NDArray[np.bool_]:
         """True for images that are on the map."""
         return np.isfinite(self.coordinates[:, 0])

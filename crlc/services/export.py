@@ -306,7 +306,7 @@ def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> Ex
             batch = build_record_batch(export, chunk, absolute_paths=options.absolute_paths, further=further)
             rows += batch.take(chosen).to_pylist()
         count += int(is_listed.sum())
-        excluded += int(chunk.is_excluded.sum())
+        excluded += chunk.count_excluded()
         unassigned += int((~chunk.is_assigned).sum())
     rows = [rows[at] for at in np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(int)]
     remarks = []
@@ -322,7 +322,7 @@ def _preview_folders(exporter: Exporter, _: ExportOptions, __: int) -> ExportPre
     export = exporter.read_rows()
     counts = np.zeros(export.clusters.first_new, np.int64)
     for chunk in export.iter_chunks():
-        counts += np.bincount(chunk.cluster[chunk.is_assigned & ~chunk.is_excluded], minlength=len(counts))
+        counts += np.bincount(chunk.cluster[chunk.is_included], minlength=len(counts))
     rows = [
         {"cluster": number, "name": export.names.get(number, ""), "images": int(counts[number])}
         for number in np.flatnonzero(counts).tolist()
