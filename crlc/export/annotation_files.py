@@ -13,13 +13,14 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from crlc.clusters.probabilities import MISSING
 from crlc.data.image_lookup import get_original_folder, read_records
 from crlc.errors import UsageError
 from crlc.export.categories import Categories
 from crlc.export.destinations import write_new_text
 from crlc.export.image_columns import ExportedColumns, read_json_values
 from crlc.export.image_placing import FileSource
-from crlc.export.rows import MISSING, RowChunk, RunExport
+from crlc.export.rows import RowChunk, RunExport
 from crlc.export.tables import MODEL, PERSON, read_further_columns
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 

@@ -37,6 +37,7 @@ from crlc.arrays import ImageIds, IntArray
 from crlc.clusters.clustering import Clustering, EditedClustering
 from crlc.clusters.levels import ClusterLevels
 from crlc.clusters.names import get_display_names
+from crlc.clusters.probabilities import apply_edits_to_probabilities
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
 from crlc.progress import ProgressCallback, no_progress
@@ -319,35 +320,6 @@ class RunAnalysis:
 
     def _get_id(self, row: int) -> int:
         return int(self.ids[row])
-
-
-def apply_edits_to_probabilities(
-    q: NDArray[Any], predicted: IntArray, current: IntArray, merged: Mapping[int, int], count: int
-) -> NDArray[np.float32]:
-    """Return the cluster probabilities after manual edits, (N, count).
-
-    The probability of a merged cluster is the sum of its parts. The new cluster of a moved image receives the
-    probability of its previous cluster.
-
-    Args:
-        q: probabilities that the model predicted, (N, C).
-        predicted: cluster that the model predicted for each image, (N,).
-        current: cluster of each image after edits, (N,).
-        merged: maps each merged cluster to the cluster that it was merged into.
-        count: number of columns, one more than the highest cluster number.
-    """
-    wide = np.zeros((len(q), count), np.float32)
-    wide[:, : q.shape[1]] = q
-    target = np.arange(count)
-    for gone, kept in merged.items():
-        target[gone] = kept
-        wide[:, kept] += wide[:, gone]
-        wide[:, gone] = 0
-    previous = target[predicted]
-    moved = np.flatnonzero(previous != current)
-    wide[moved, current[moved]] += wide[moved, previous[moved]]
-    wide[moved, previous[moved]] = 0
-    return wide
 
 
 def _restrict_graph(graph: Neighbours, z: NDArray[Any], rows: IntArray, report: ProgressCallback) -> Neighbours:

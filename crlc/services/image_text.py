@@ -211,7 +211,7 @@ def compute_text_features(
     """
     from crlc.model.pretrained import load_pretrained
     from crlc.services.run_preparation import store_pixels
-    from crlc.training.feature_cache import count_missing_features, get_cache_folder, load_or_compute_features
+    from crlc.training.feature_cache import count_missing_features, get_feature_set_folder, load_or_compute_features
     from crlc.training.images import load_images
     from crlc.training.network_builder import build_network
     from crlc.training.presets import FROZEN_HEADS
@@ -232,5 +232,5 @@ def compute_text_features(
         load_or_compute_features(
             built.network.to(device), images, built.identity, dataset.features_folder, engine="auto", report=report
         )
-    write_feature_source(get_cache_folder(dataset.features_folder, built.identity, size), source)
+    write_feature_source(get_feature_set_folder(dataset.features_folder, built.identity, size), source)
     return missing

@@ -12,6 +12,7 @@ import numpy as np
 from crlc.analysis.neighbours.exact import search_exact
 from crlc.analysis.normalization import normalize_rows
 from crlc.arrays import FloatArray, ImageIds, IntArray
+from crlc.clusters.probabilities import merge_probabilities
 from crlc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ def search_run_by_image(
         SourceError: the file is not a readable image.
         CrlcError: the network of the run cannot be loaded, or all images are excluded.
     """
-    from crlc.services.assign import merge_probabilities
-
     _require_images(len(analysis.ids))
     found = encoder.assign([file.content], [file.name])
     nearest = neighbours.find_nearest([], min(k, len(analysis.ids)), found.z)

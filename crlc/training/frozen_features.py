@@ -15,7 +15,7 @@ from crlc.model import CrlcNetwork
 from crlc.model.projection import Projection
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.distributed import SINGLE_PROCESS, World
-from crlc.training.feature_cache import BackboneFeatures, get_cache_folder, load_or_compute_features
+from crlc.training.feature_cache import BackboneFeatures, get_feature_set_folder, load_or_compute_features
 from crlc.training.images import TrainingImages
 from crlc.training.inputs import FeatureInputs
 from crlc.training.network_builder import BuiltNetwork
@@ -54,7 +54,7 @@ def load_frozen_features(
         world=world,
     )
     if world.is_rank_zero and settings.model.backbone.startswith(OPEN_CLIP_PREFIX):
-        folder = get_cache_folder(images.feature_folder or fallback, built.identity, images.size)
+        folder = get_feature_set_folder(images.feature_folder or fallback, built.identity, images.size)
         write_feature_source(folder, FeatureSource(settings.model.backbone, settings.model.weights))
     projection = network.projection
     if fit and isinstance(projection, Projection) and not projection.is_fitted:
