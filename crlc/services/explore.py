@@ -43,7 +43,7 @@ from crlc.services.exploration import (
 )
 from crlc.services.explored_network import store_projection
 from crlc.services.run_preparation import store_pixels
-from crlc.services.vectors import apply_to_network
+from crlc.services.vectors import apply_vectors_to_network
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import (
@@ -126,7 +126,7 @@ def explore_dataset(
         CrlcError: the original images are needed but missing, or the disk is full.
     """
     settings = settings or ExplorationSettings()
-    settings = replace(settings, network=apply_to_network(dataset, settings.network))
+    settings = replace(settings, network=apply_vectors_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     dataset = store_pixels(workspace, dataset, size, report)
     clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS

@@ -29,7 +29,7 @@ from crlc.services.run_preparation import (
     store_pixels,
 )
 from crlc.services.semi import is_semi, load_initial_state, prepare_semi_run
-from crlc.services.vectors import apply_to_request
+from crlc.services.vectors import apply_vectors_to_request
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages, exclude_ids, load_images, require_enough_images, select_ids
 from crlc.training.planning import plan_run
@@ -114,8 +114,7 @@ def prepare_run(
         clusters = metadata["cluster_count"]["suggestion"]
     elif clusters is None and not request.training.preset.startswith("paper-"):
         clusters = _choose_default_clusters(dataset)
-    training = request.training
-    training = apply_to_request(dataset, training)
+    training = apply_vectors_to_request(dataset, request.training)
     if clusters is not None:
         training = replace(training, values={**training.values, "clusters": clusters})
     if world.size == 1:
