@@ -19,7 +19,11 @@ from crlc.training.settings import DEFAULT_BACKBONE, TrainSettings
 
 
 def find_usable_vectors(dataset: ImageDataset) -> ImportedVectors | None:
-    """Return the imported vectors of a dataset; `None` if there are none, or images were added or changed since."""
+    """Return the imported vectors of a dataset; `None` if there are none, or images were added or changed since.
+
+    Raises:
+        DamagedError: they cannot be read.
+    """
     found = read_imported_vectors(dataset)
     return None if found is None or count_images_without_vectors(dataset, found) else found
 
