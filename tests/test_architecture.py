@@ -59,6 +59,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SETUP_PACKAGE = "app.setup"  # runs before any requirement is installed
 MAX_FILE_LINES = 400
 SOURCES = sorted([ROOT / "run_app.py", *(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
+DOCUMENTED_FOLDERS = [ROOT / name for name in ("crlc", "app", "tests", "benchmarks", "assets")]
 ALL_PYTHON_FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
 
@@ -145,6 +146,24 @@ def test_find_violations_reports_forbidden_imports(module: str, source: str, is_
 def test_file_is_short_and_has_a_specific_name(file: Path):
     assert len(file.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
     assert file.name not in ("utils.py", "helpers.py", "common.py")
+
+
+def test_architecture_page_lists_the_layers():
+    listed: defaultdict[int, set[str]] = defaultdict(set)
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for layer, packages in re.findall(r"^\| (\d+) \| ([^|]+) \|", page, re.MULTILINE):
+        listed[int(layer)] |= {name.replace("/", ".") for name in re.findall(r"`([^`]+)`", packages)}
+    assert listed == {number: set(names) for number, names in enumerate(LAYERS, start=1)}
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md"])
+def test_documents_name_existing_files(page: str):
+    """Each path in backticks exists, as a whole or as the end of one."""
+    tracked = {"/" + file.relative_to(ROOT).as_posix() for folder in DOCUMENTED_FOLDERS for file in folder.rglob("*")}
+    named = re.findall(r"`([\w./-]+(?:\.(?:py|js|css|html|tsv)|/))`", (ROOT / page).read_text(encoding="utf-8"))
+    missing = [name for name in named if not any(path.endswith("/" + name.strip("/")) for path in tracked)]
+    exempt = {"utils.py", "tests/artifacts/"}  # does not exist by rule; exists after a browser test
+    assert not [name for name in missing if not (ROOT / name).exists() and name not in exempt]
 
 
 def test_only_app_state_uses_the_session_state():
