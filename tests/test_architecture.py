@@ -59,6 +59,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SETUP_PACKAGE = "app.setup"  # runs before any requirement is installed
 MAX_FILE_LINES = 400
 SOURCES = sorted([ROOT / "run_app.py", *(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md")
 DOCUMENTED_FOLDERS = [ROOT / name for name in ("crlc", "app", "tests", "benchmarks", "assets")]
 ALL_PYTHON_FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
@@ -156,7 +157,7 @@ def test_architecture_page_lists_the_layers():
     assert listed == {number: set(names) for number, names in enumerate(LAYERS, start=1)}
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md"])
+@pytest.mark.parametrize("page", DOCUMENTS)
 def test_documents_name_existing_files(page: str):
     """Each path in backticks exists, as a whole or as the end of one."""
     tracked = {"/" + file.relative_to(ROOT).as_posix() for folder in DOCUMENTED_FOLDERS for file in folder.rglob("*")}
@@ -164,6 +165,17 @@ def test_documents_name_existing_files(page: str):
     missing = [name for name in named if not any(path.endswith("/" + name.strip("/")) for path in tracked)]
     exempt = {"utils.py", "tests/artifacts/"}  # does not exist by rule; exists after a browser test
     assert not [name for name in missing if not (ROOT / name).exists() and name not in exempt]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_documents_name_existing_code(page: str):
+    """Each name in "`NAME` of `file.py`" and "`NAME` (`file.py`" is in that file."""
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    for name, path in re.findall(r"`([\w.]+)`(?: of| in| \() ?`([\w./-]+\.(?:py|js))`", text):
+        files = [file for folder in DOCUMENTED_FOLDERS for file in folder.rglob(f"*{Path(path).name}")]
+        sources = [file.read_text(encoding="utf-8") for file in files if file.as_posix().endswith("/" + path)]
+        word = name.rpartition(".")[2]
+        assert any(re.search(rf"\b{word}\b", source) for source in sources), f"{path} has no {name}"
 
 
 def test_only_app_state_uses_the_session_state():
