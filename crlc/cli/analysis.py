@@ -234,7 +234,7 @@ def _print_dataset_quality(options: argparse.Namespace, workspace: Workspace, ou
     """Print the flags of all images of a dataset that are not excluded."""
     import numpy as np
 
-    from crlc.annotations.store import AnnotationStore
+    from crlc.annotations.store import read_annotations
     from crlc.data.manifest import Manifest
     from crlc.data.manifest_columns import read_content_versions
 
@@ -243,8 +243,7 @@ def _print_dataset_quality(options: argparse.Namespace, workspace: Workspace, ou
     dataset = workspace.open_dataset(options.name)
     with Manifest(dataset.folder) as manifest:
         ids = np.sort(read_content_versions(manifest)[0])
-    with AnnotationStore(dataset) as annotations:
-        ids = ids[~annotations.refresh().is_excluded(ids)]
+    ids = ids[~read_annotations(dataset).is_excluded(ids)]
     counts, flagged = count_image_quality(dataset, ids), list_flagged_images(dataset, ids)
     content = {"dataset": dataset.name, "image_quality": counts, "flagged_images": flagged}
     output.print_result(content, format_image_quality(counts, flagged, has_table=False))

@@ -32,7 +32,7 @@ from crlc.analysis.quality import (
     compute_run_quality,
 )
 from crlc.annotations.state import AnnotationState
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_annotations
 from crlc.arrays import ImageIds, IntArray
 from crlc.clusters.clustering import Clustering, EditedClustering
 from crlc.clusters.levels import ClusterLevels
@@ -152,8 +152,7 @@ class RunAnalysis:
         runs = RunStore(workspace)
         run = runs.open(run_id)
         dataset = runs.open_dataset_of(run.read_metadata(), require_unchanged=False)
-        with AnnotationStore(dataset) as annotations:
-            return cls(run, dataset, annotations.refresh())
+        return cls(run, dataset, read_annotations(dataset))
 
     # ---- images and clusters
 
@@ -203,6 +202,11 @@ class RunAnalysis:
         """Names of the ground-truth classes and the class of each image, -1 if unknown; `None` without classes."""
         metadata = self.dataset.read_metadata(self.ids)
         return None if metadata.class_numbers is None else (metadata.class_names, metadata.class_numbers)
+
+    @property
+    def has_quality(self) -> bool:
+        """True if `compute_quality` has computed the quality already."""
+        return self._quality is not None
 
     def load_array(self, name: str) -> NDArray[Any]:
         """Return an array of the result for the images that are not left out; memory-mapped if none is left out."""

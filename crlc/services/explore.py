@@ -27,7 +27,7 @@ from crlc.analysis.class_metrics import match_clusters
 from crlc.analysis.maps.process import load_or_compute_map
 from crlc.analysis.maps.settings import MapSettings
 from crlc.analysis.normalization import fingerprint_features
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_excluded_ids
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError, explain_disk_full
 from crlc.files import write_file, write_json, writer_lock
@@ -131,9 +131,7 @@ def explore_dataset(
     dataset = store_pixels(workspace, dataset, size, report)
     clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS
     settings = replace(settings, clusters=clusters)
-    with AnnotationStore(dataset) as annotations:
-        excluded = annotations.refresh().get_excluded_ids()
-    images = exclude_ids(load_images(dataset, size), excluded.tolist())
+    images = exclude_ids(load_images(dataset, size), read_excluded_ids(dataset))
     require_enough_images(images, clusters)
     with (
         explain_disk_full(dataset.folder),

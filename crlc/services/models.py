@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_annotations
 from crlc.clusters.clustering import Clustering
 from crlc.clusters.names import get_display_names, get_trained_names
 from crlc.errors import CrlcError, DamagedError, NotFoundError
@@ -69,8 +69,7 @@ def _read_clusters(runs: RunStore, run: RunFolder, subhead: int) -> ModelCluster
         return trained
     if result.metadata.get("subhead", subhead) != subhead:  # the edits are about the clusters of another subhead
         return trained
-    with AnnotationStore(dataset) as annotations:
-        edited = clustering.apply_edits(annotations.refresh())
+    edited = clustering.apply_edits(read_annotations(dataset))
     outputs = range(clustering.count)
     return ModelClusters(
         {number: name for number, name in get_display_names(metadata, edited).items() if number in outputs},
