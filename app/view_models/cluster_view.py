@@ -248,7 +248,7 @@ class RunView(ClusterView):
     @property
     def has_quality(self) -> bool:
         """True if the quality is already computed."""
-        return self._cached_analysis._quality is not None
+        return self._cached_analysis.has_quality
 
     def compute_quality(self, report: ProgressCallback = no_progress) -> QualityReport:
         """Return the quality of images and clusters; slow for many images the first time."""
