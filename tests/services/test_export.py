@@ -8,7 +8,6 @@ import pyarrow.parquet
 import pytest
 
 from crlc.annotations.store import AnnotationStore
-from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.runs.folder import RunFolder
 from crlc.services.export import FORMATS, PROVISIONAL_FORMATS, find_format, resolve_destination
@@ -17,7 +16,14 @@ from crlc.services.exporters import ProvisionalExporter, RunExporter
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_exploration, write_tiny_run
+from tests.fixtures.tiny_run import (
+    CLUSTERS,
+    COORDINATES,
+    annotate_tiny_run,
+    import_tiny_dataset,
+    write_exploration,
+    write_tiny_run,
+)
 
 ALL = ExportOptions()
 
@@ -27,10 +33,7 @@ def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run in which image 1 has a formula as label, image 2 is excluded and cluster 0 has a name."""
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     run = write_tiny_run(workspace, dataset)
-    with AnnotationStore(dataset) as annotations:
-        annotations.label([1], "=cmd()")
-        annotations.exclude([2])
-        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "cats <b>")
+    annotate_tiny_run(dataset, run, "=cmd()", "cats <b>")
     return run
 
 
