@@ -26,7 +26,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.support import ROOT, create_parser, describe_machine, measure_seconds, read_anonymous_bytes, read_commit
-from crlc.data.decode import decode_square, open_image
+from crlc.data.decode import decode_square, open_raw_image
 from crlc.data.options import PHOTOGRAPH_SIZE, ImportOptions
 from crlc.data.photo_metadata import read_photo_metadata
 from crlc.data.pixel_statistics import measure_pixels
@@ -153,7 +153,7 @@ def compare_metadata(folder: Path) -> bool:
     times = []
     for file in files[:: max(1, len(files) // MEASURED_FILES)]:
         raw, clock = file.read_bytes(), [time.process_time_ns()]
-        with open_image(raw) as image:
+        with open_raw_image(raw) as image:
             decode_square(raw, PHOTOGRAPH_SIZE)
             clock.append(time.process_time_ns())
             read_photo_metadata(image)

@@ -99,7 +99,7 @@ def train_child(workspace: Workspace, parent: Parent, plan: SemiPlan) -> tuple[I
     """Train CRLC-semi; return the class of the name of each image's cluster, -1 without a name, and the seconds."""
     run = RunStore(workspace).create(parent.dataset, parent.images.ids, plan.settings, "semi", "cpu")
     started = time.perf_counter()
-    Trainer(parent.images, plan.settings, run, CPU, optional_inputs=plan.extras).run()
+    Trainer(parent.images, plan.settings, run, CPU, optional_inputs=plan.optional_inputs).run()
     seconds = time.perf_counter() - started
     class_names = parent.dataset.read_metadata(parent.images.ids).class_names
     by_output = np.full(plan.named.clusters, -1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 SETUP_PACKAGE = "app.setup"  # runs before any requirement is installed
 MAX_FILE_LINES = 400
 SOURCES = sorted([ROOT / "run_app.py", *(ROOT / "crlc").rglob("*.py"), *(ROOT / "app").rglob("*.py")])
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/decisions.md")
+DOCUMENTED_FOLDERS = [ROOT / name for name in ("crlc", "app", "tests", "benchmarks", "assets")]
 ALL_PYTHON_FILES = [*SOURCES, *sorted((ROOT / "tests").rglob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 
 
@@ -146,10 +149,50 @@ def test_file_is_short_and_has_a_specific_name(file: Path):
     assert file.name not in ("utils.py", "helpers.py", "common.py")
 
 
+def test_architecture_page_lists_the_layers():
+    listed: defaultdict[int, set[str]] = defaultdict(set)
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for layer, packages in re.findall(r"^\| (\d+) \| ([^|]+) \|", page, re.MULTILINE):
+        listed[int(layer)] |= {name.replace("/", ".") for name in re.findall(r"`([^`]+)`", packages)}
+    assert listed == {number: set(names) for number, names in enumerate(LAYERS, start=1)}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_documents_name_existing_files(page: str):
+    """Each path in backticks exists, as a whole or as the end of one."""
+    tracked = {"/" + file.relative_to(ROOT).as_posix() for folder in DOCUMENTED_FOLDERS for file in folder.rglob("*")}
+    named = re.findall(r"`([\w./-]+(?:\.(?:py|js|css|html|tsv)|/))`", (ROOT / page).read_text(encoding="utf-8"))
+    missing = [name for name in named if not any(path.endswith("/" + name.strip("/")) for path in tracked)]
+    exempt = {"utils.py", "tests/artifacts/"}  # does not exist by rule; exists after a browser test
+    assert not [name for name in missing if not (ROOT / name).exists() and name not in exempt]
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_documents_name_existing_code(page: str):
+    """Each name in "`NAME` of `file.py`" and "`NAME` (`file.py`" is in that file."""
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    for name, path in re.findall(r"`([\w.]+)`(?: of| in| \() ?`([\w./-]+\.(?:py|js))`", text):
+        files = [file for folder in DOCUMENTED_FOLDERS for file in folder.rglob(f"*{Path(path).name}")]
+        sources = [file.read_text(encoding="utf-8") for file in files if file.as_posix().endswith("/" + path)]
+        word = name.rpartition(".")[2]
+        assert any(re.search(rf"\b{word}\b", source) for source in sources), f"{path} has no {name}"
+
+
 def test_only_app_state_uses_the_session_state():
     pattern = re.compile(r"\bst\.(session_state|query_params)\b")
     users = {file.parent for file in SOURCES if pattern.search(file.read_text(encoding="utf-8"))}
     assert users == {ROOT / "app" / "state"}
+
+
+def test_public_classes_and_functions_have_unique_names():
+    """One word has one meaning: a reader who finds a name needs no module name to know what it is."""
+    modules_by_name: defaultdict[str, list[str]] = defaultdict(list)
+    for file in SOURCES:
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                modules_by_name[node.name].append(get_module_name(file))
+    shared = {name: modules for name, modules in modules_by_name.items() if len(modules) > 1}
+    assert shared.keys() == {"main", "render"}, shared  # of scripts and of pages
 
 
 def test_doctor_checks_all_requirements():

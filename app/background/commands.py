@@ -35,7 +35,7 @@ _THREAD_NAME = "crlc-commands"
 
 
 @dataclass(frozen=True)
-class Command:
+class BackgroundCommand:
     """A `crlc` command and everything that its result depends on."""
 
     workspace: Path
@@ -46,12 +46,12 @@ class Command:
     """Identifies other inputs of the command, such as the version of a dataset."""
 
 
-def build_dataset_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> Command:
+def build_dataset_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> BackgroundCommand:
     """Return a command whose result is valid for the current version of a dataset."""
-    return Command(workspace.root, arguments, f"{dataset.info.uid} {dataset.version}")
+    return BackgroundCommand(workspace.root, arguments, f"{dataset.info.uid} {dataset.version}")
 
 
-def build_timing_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> Command:
+def build_timing_command(workspace: Workspace, dataset: ImageDataset, *arguments: str) -> BackgroundCommand:
     """Return a command that estimates the time of a run; finished runs are measurements, so they outdate its result."""
     command = build_dataset_command(workspace, dataset, *arguments)
     return replace(command, version=f"{command.version} {_count_finished_runs(workspace)}")
@@ -111,22 +111,22 @@ class CommandRunner:
     def __init__(self) -> None:
         """Create an empty queue; the thread starts with the first command."""
         self._changed = threading.Condition()
-        self._queue: OrderedDict[Command, float] = OrderedDict()
+        self._queue: OrderedDict[BackgroundCommand, float] = OrderedDict()
         """Waiting commands, with the time at which each was submitted last."""
-        self._urgent: set[Command] = set()
-        self._results: OrderedDict[Command, CommandResult] = OrderedDict()
+        self._urgent: set[BackgroundCommand] = set()
+        self._results: OrderedDict[BackgroundCommand, CommandResult] = OrderedDict()
         self._process: subprocess.Popen[str] | None = None
         self._killed: subprocess.Popen[str] | None = None
-        self._running: Command | None = None
+        self._running: BackgroundCommand | None = None
         self._thread: threading.Thread | None = None
         self._is_closing = False
 
-    def get_result(self, command: Command) -> CommandResult | None:
+    def get_result(self, command: BackgroundCommand) -> CommandResult | None:
         """Return the result of a command; `None` if the command was not started."""
         with self._changed:
             return self._results.get(command)
 
-    def submit(self, command: Command, *, is_urgent: bool = False) -> CommandResult:
+    def submit(self, command: BackgroundCommand, *, is_urgent: bool = False) -> CommandResult:
         """Return the result so far, and queue the command if it was not started yet.
 
         Args:
@@ -150,13 +150,13 @@ class CommandRunner:
             self._changed.notify_all()
             return CommandResult()
 
-    def forget(self, command: Command) -> None:
+    def forget(self, command: BackgroundCommand) -> None:
         """Delete a cached result, so that the command runs again when it is submitted."""
         with self._changed:
             if self._results.get(command, CommandResult()).state != CommandState.RUNNING:
                 self._results.pop(command, None)
 
-    def cancel(self, command: Command) -> bool:
+    def cancel(self, command: BackgroundCommand) -> bool:
         """Remove a command from the queue, or kill its process; return whether a process was killed."""
         with self._changed:
             self._queue.pop(command, None)
@@ -165,7 +165,7 @@ class CommandRunner:
                 self._kill()
             return is_running
 
-    def wait(self, command: Command, seconds: float) -> CommandResult:
+    def wait(self, command: BackgroundCommand, seconds: float) -> CommandResult:
         """Submit a command, and wait at most this many seconds until it is finished."""
         self.submit(command)
         with self._changed:
@@ -197,7 +197,7 @@ class CommandRunner:
             if result.state == CommandState.CANCELLED:
                 self.forget(command)
 
-    def _wait_for_next(self) -> Command | None:
+    def _wait_for_next(self) -> BackgroundCommand | None:
         with self._changed:
             while not self._is_closing:
                 oldest = time.monotonic() - _QUEUE_TIMEOUT_SECONDS
@@ -209,7 +209,7 @@ class CommandRunner:
                 self._changed.wait()
             return None
 
-    def _store(self, command: Command, result: CommandResult) -> None:
+    def _store(self, command: BackgroundCommand, result: CommandResult) -> None:
         with self._changed:
             self._results[command] = result
             self._results.move_to_end(command)
@@ -217,12 +217,12 @@ class CommandRunner:
                 self._results.popitem(last=False)
             self._changed.notify_all()
 
-    def _run(self, command: Command) -> CommandResult:
+    def _run(self, command: BackgroundCommand) -> CommandResult:
         # The result goes to a file: a pipe holds 4 KB on Windows, and the process would wait for a reader of the rest.
         with tempfile.TemporaryFile() as output:
             return self._run_with_output(command, output)
 
-    def _run_with_output(self, command: Command, output: IO[bytes]) -> CommandResult:
+    def _run_with_output(self, command: BackgroundCommand, output: IO[bytes]) -> CommandResult:
         options = ["--json", "--progress", "json", "--workspace", str(command.workspace)]
         try:
             process = subprocess.Popen(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from crlc.runs.metrics_log import Record
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
 _HEIGHT_PIXELS = 250
@@ -38,7 +38,6 @@ _MAX_CURVE_POINTS = 400
 _MAX_POINTS_WITH_MARKERS = 12
 _HIGHLIGHT_COLOUR = "#D55E00"
 _ZERO_TOLERANCE = 1e-4
-Record = Mapping[str, Any]
 Points = tuple[list[float], list[float]]
 
 

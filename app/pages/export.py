@@ -42,9 +42,9 @@ from crlc.export.tables import ALL_COLUMNS, COLUMNS, OPTIONAL_COLUMNS
 from crlc.formatting import format_count
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import FORMATS, Exporter, resolve_destination
+from crlc.services.export import FORMATS, PROVISIONAL_FORMATS, resolve_destination
 from crlc.services.export_types import DEFAULT_PREVIEW_ROWS, FEATURE_KINDS, ExportFormat, ExportOptions, ExportPreview
-from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
+from crlc.services.exporters import Exporter, ProvisionalExporter
 from crlc.workspace import Workspace
 
 _CURRENT_MAP = "ready"
@@ -328,7 +328,7 @@ def _build_task_key(exporter: Exporter, export_format: ExportFormat) -> str:
 
 def _show_preview(exporter: Exporter, export_format: ExportFormat, options: ExportOptions) -> None:
     if export_format.key == "model":
-        settings = exporter.run.read_metadata()["settings"]
+        settings = exporter.get_run().read_metadata()["settings"]
         show_caption(
             f"{settings['clusters']:,} clusters with their names · backbone {settings['backbone']} · "
             f"{settings['image_size']} px images. Safe to open: contains no executable code."

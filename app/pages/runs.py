@@ -21,8 +21,8 @@ from app.view_models.run_table import (
     COLUMNS,
     FRACTION_METRICS,
     ORACLE_HELP,
-    Column,
     RunEntry,
+    TableColumn,
     build_rows,
     format_metric_title,
     format_oracle,
@@ -102,7 +102,7 @@ def _show_damaged(runs: RunStore) -> None:
                 _run_action(partial(_delete, runs, damaged.id, damaged.id))
 
 
-def _build_column(name: str, about: Column) -> Any:
+def _build_column(name: str, about: TableColumn) -> Any:
     kind = st.column_config.TextColumn if about.format is None else partial(
         st.column_config.NumberColumn, format=about.format
     )  # fmt: skip

@@ -9,8 +9,8 @@ import os
 import secrets
 import sys
 import webbrowser
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 from socket import (
@@ -25,6 +25,7 @@ from socket import (
     gethostname,
     socket,
 )
+from typing import NamedTuple
 
 from crlc.errors import CrlcError
 
@@ -33,6 +34,22 @@ _ALL_INTERFACES = "0.0.0.0"
 DEFAULT_PORT = 8501
 _MAIN_SCRIPT = Path(__file__).with_name("main.py")
 _VALID_PORTS = range(1, 65536)
+
+
+class _Access(NamedTuple):
+    """How browsers reach the app."""
+
+    token: str | None
+    """Token that requests need; `None` if only this computer can reach the app."""
+
+    hosts: list[str]
+    """Allowed values of the Host header."""
+
+    local_url: str
+    """URL for a browser on this computer."""
+
+    urls: list[str]
+    """URLs to print; those that other computers can use come first."""
 
 
 class BindError(CrlcError):
@@ -131,47 +148,18 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    from app.server.auth import TOKEN_PARAMETER, AccessMiddleware, NoFrameMiddleware
+    from app.server.auth import AccessMiddleware, NoFrameMiddleware
     from app.server.routes.all_routes import ROUTES
 
-    address, port = bound.getsockname()
-    token = None if is_loopback(address) else secrets.token_urlsafe(24)
-    hosts = list_allowed_hosts(address)
-    path_and_query = "" if token is None else f"/?{TOKEN_PARAMETER}={token}"
-    local_host = LOOPBACK_HOST if address == _ALL_INTERFACES else address
-    # The URLs that other computers can use are printed first.
-    urls = [
-        f"http://{host}:{port}{path_and_query}"
-        for host in ([local_host] if token is None else _select_printed_hosts(hosts, address))
-    ]
+    access = _choose_access(bound)
 
     @asynccontextmanager
     async def lifespan(_: st.App) -> AsyncIterator[None]:
-        from app.background.commands import close_command_runner
-        from app.background.example import start_example_install
-        from app.background.map_worker import schedule_map_worker
-        from crlc.jobs.shared_queue import close_queues, get_queue
-        from crlc.workspace import Workspace
-
-        get_queue(Workspace(workspace))
-        start_example_install(Workspace(workspace))
-        _print_line(f"CRLC Studio is at {urls[0]} (press Ctrl-C to stop). Workspace: {workspace}")
-        for url in urls[1:]:
-            _print_line(f"  also at {url}")
-        if token is not None:
-            _print_line(
-                "Anyone with this address can see your images and start training runs. The connection is not encrypted."
-            )
-        if open_url is not None:
-            open_url(f"http://{local_host}:{port}{path_and_query}")
-        close_map_worker = schedule_map_worker()
-        try:
+        with _run_background_services(workspace):
+            _print_urls(access, workspace)
+            if open_url is not None:
+                open_url(access.local_url)
             yield
-        finally:
-            close_map_worker()
-            close_command_runner()
-            for line in close_queues():
-                _print_line(line)
 
     app = st.App(
         _MAIN_SCRIPT,
@@ -179,8 +167,8 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
         lifespan=lifespan,
         middleware=[
             # DNS rebinding: a web page that resolves its own host name to 127.0.0.1 must not read the images.
-            Middleware(TrustedHostMiddleware, allowed_hosts=hosts, www_redirect=False),
-            Middleware(AccessMiddleware, token=token),
+            Middleware(TrustedHostMiddleware, allowed_hosts=access.hosts, www_redirect=False),
+            Middleware(AccessMiddleware, token=access.token),
         ],
     )
     config = uvicorn.Config(
@@ -192,6 +180,52 @@ def serve(bound: socket, workspace: Path, *, open_url: Callable[[str], object] |
     )
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after a complete shutdown
         uvicorn.Server(config).run(sockets=[bound])
+
+
+def _choose_access(bound: socket) -> _Access:
+    """Return how a bound socket is reached; it needs a token if other computers can reach it."""
+    from app.server.auth import TOKEN_PARAMETER
+
+    address, port = bound.getsockname()
+    token = None if is_loopback(address) else secrets.token_urlsafe(24)
+    hosts = list_allowed_hosts(address)
+    local_host = LOOPBACK_HOST if address == _ALL_INTERFACES else address
+    printed_hosts = [local_host] if token is None else _select_printed_hosts(hosts, address)
+    path_and_query = "" if token is None else f"/?{TOKEN_PARAMETER}={token}"
+    local_url, *urls = (f"http://{host}:{port}{path_and_query}" for host in (local_host, *printed_hosts))
+    return _Access(token, hosts, local_url, urls)
+
+
+@contextmanager
+def _run_background_services(workspace: Path) -> Iterator[None]:
+    """Run the job queue, the installation of the example, and the map process; afterwards, end what the app started."""
+    from app.background.commands import close_command_runner
+    from app.background.example import start_example_install
+    from app.background.map_worker import schedule_map_worker
+    from crlc.jobs.shared_queue import close_queues, get_queue
+    from crlc.workspace import Workspace
+
+    get_queue(Workspace(workspace))
+    start_example_install(Workspace(workspace))
+    close_map_worker = schedule_map_worker()
+    try:
+        yield
+    finally:
+        close_map_worker()
+        close_command_runner()
+        for line in close_queues():
+            _print_line(line)
+
+
+def _print_urls(access: _Access, workspace: Path) -> None:
+    first, *others = access.urls
+    _print_line(f"CRLC Studio is at {first} (press Ctrl-C to stop). Workspace: {workspace}")
+    for url in others:
+        _print_line(f"  also at {url}")
+    if access.token is not None:
+        _print_line(
+            "Anyone with this address can see your images and start training runs. The connection is not encrypted."
+        )
 
 
 def _select_printed_hosts(hosts: list[str], address: str) -> list[str]:

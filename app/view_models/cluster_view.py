@@ -26,7 +26,7 @@ from crlc.analysis.merge_split import MergeSuggestion, SplitSuggestion
 from crlc.analysis.neighbours.exact import check_neighbour_count, search_exact
 from crlc.analysis.normalization import normalize_rows
 from crlc.annotations.state import AnnotationState
-from crlc.arrays import ImageIds
+from crlc.arrays import FloatArray, ImageIds
 from crlc.clusters.names import get_display_names
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
@@ -46,8 +46,6 @@ _MIN_MERGE_OVERLAP = 0.1
 
 RowIndices = NDArray[np.int64]
 """Positions of images in the arrays of a view."""
-
-FloatArray = NDArray[np.float32]
 
 
 class NearestRows(NamedTuple):
@@ -250,7 +248,7 @@ class RunView(ClusterView):
     @property
     def has_quality(self) -> bool:
         """True if the quality is already computed."""
-        return self._cached_analysis._quality is not None
+        return self._cached_analysis.has_quality
 
     def compute_quality(self, report: ProgressCallback = no_progress) -> QualityReport:
         """Return the quality of images and clusters; slow for many images the first time."""
@@ -342,7 +340,7 @@ class DatasetView(ClusterView):
         explored = self.exploration.metadata["map"]
         if explored == {"method": settings.method, **settings.relevant}:
             return self.exploration.coordinates[self.kept_rows]
-        folders = sorted((self.dataset.folder / "exploration").glob("maps-*"))
+        folders = sorted(self.dataset.exploration_folder.glob("maps-*"))
         if not folders:
             return None
         vectors = self.exploration.vectors
@@ -350,7 +348,7 @@ class DatasetView(ClusterView):
         return None if coordinates is None else coordinates[self.kept_rows]
 
     def _start_map(self, settings: MapSettings, report: ProgressCallback) -> MapProcess:
-        folder = next(iter(sorted((self.dataset.folder / "exploration").glob("maps-*"))), None)
+        folder = next(iter(sorted(self.dataset.exploration_folder.glob("maps-*"))), None)
         if folder is None:
             raise NotFoundError(f"The exploration of {self.name} was removed.", advice="Explore the dataset again.")
         return MapProcess(self.exploration.vectors, settings, folder, report=report)

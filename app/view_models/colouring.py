@@ -19,7 +19,7 @@ from crlc.formatting import format_count
 from crlc.paths import to_printable
 from crlc.progress import ProgressCallback, no_progress
 
-NO_VALUE = 65535
+UNKNOWN_VALUE = 65535
 _MAX_VALUE = 65534
 COLOURINGS = ("cluster", "label", "class", "confidence", "agreement")
 """Properties by which points can be coloured; `agreement` is the neighbour agreement."""
@@ -52,7 +52,7 @@ class Colouring:
     def get_colour(self, row: int) -> str:
         """Return the colour of the point of an image, as `points.js` draws it."""
         value = int(self.values[row])
-        if value == NO_VALUE:
+        if value == UNKNOWN_VALUE:
             return UNKNOWN_COLOUR
         if self.scale["kind"] == "categories":
             return str(next(entry["colour"] for entry in self.scale["entries"] if entry["value"] == value))
@@ -168,11 +168,11 @@ def _build_categories(
     without: str = "",
     colour: Callable[[int], str] = get_colour,
 ) -> Colouring:
-    values = np.where(numbers < 0, NO_VALUE, np.minimum(numbers, _MAX_VALUE)).astype(np.uint16)
+    values = np.where(numbers < 0, UNKNOWN_VALUE, np.minimum(numbers, _MAX_VALUE)).astype(np.uint16)
     found, counts = np.unique(numbers, return_counts=True)
     entries = [
         {
-            "value": NO_VALUE if number < 0 else min(number, _MAX_VALUE),
+            "value": UNKNOWN_VALUE if number < 0 else min(number, _MAX_VALUE),
             "text": without if number < 0 else to_printable(text(number)),
             "count": count,
             "colour": UNKNOWN_COLOUR if number < 0 else colour(number),
@@ -186,7 +186,7 @@ def _build_categories(
 def _build_continuous(fractions: NDArray[np.floating], title: str) -> Colouring:
     known = np.isfinite(fractions)
     scaled = np.rint(np.clip(np.nan_to_num(fractions), 0, 1) * _MAX_VALUE)
-    values = np.where(known, scaled, NO_VALUE).astype(np.uint16)
+    values = np.where(known, scaled, UNKNOWN_VALUE).astype(np.uint16)
     scale = {
         "kind": "continuous",
         "ramp": list(SEQUENTIAL_RAMP),

@@ -70,11 +70,6 @@ class DuplicateSession:
 
     _previous_states: list[_PreviousState] = field(default_factory=list)
 
-    @property
-    def can_undo(self) -> bool:
-        """True if this session has made a decision that is not undone."""
-        return bool(self._previous_states)
-
     def apply(
         self, value: Any, dataset: ImageDataset, annotations: AnnotationStore, sets: Sequence[DuplicateSet]
     ) -> None:

@@ -10,9 +10,9 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.services.export import FORMATS, Exporter, preview_labels
+from crlc.services.export import FORMATS, preview_labels
 from crlc.services.export_types import ExportFormat, ExportOptions, ExportPreview
-from crlc.services.provisional_export import ProvisionalExporter
+from crlc.services.exporters import Exporter, ProvisionalExporter, RunExporter
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 
@@ -20,13 +20,13 @@ LINK_TITLES = {"absolute": "Links", "relative": "Relative links", "copy": "Copie
 """Kinds of links of the format `folders` and their names on screen."""
 
 
-def open_exporter(workspace: Workspace, run: RunFolder) -> Exporter:
+def open_exporter(workspace: Workspace, run: RunFolder) -> RunExporter:
     """Return the exporter of a run with the annotations that the app holds in memory.
 
     Raises:
         CrlcError: the dataset of the run no longer exists.
     """
-    return Exporter(workspace, run, _get_annotations)
+    return RunExporter(workspace, run, _get_annotations)
 
 
 def open_provisional_exporter(workspace: Workspace, dataset: ImageDataset) -> ProvisionalExporter:
@@ -62,7 +62,9 @@ def preview_export(exporter: Exporter, export_format: ExportFormat, options: Exp
     if export_format is FORMATS["labels"]:
         return preview_dataset_labels(exporter.dataset)
     state = (
-        exporter.folder if isinstance(exporter, ProvisionalExporter) else read_result(exporter.run).metadata["folder"],
+        exporter.folder
+        if isinstance(exporter, ProvisionalExporter)
+        else read_result(exporter.get_run()).metadata["folder"],
         exporter.annotations.last_row_id,
         exporter.dataset.version,
         exporter.has_map(options.map),

@@ -16,7 +16,7 @@ from crlc.formatting import shorten_middle
 from crlc.paths import to_printable
 from crlc.services.search_by_image import (
     ImageFile,
-    SimilarImages,
+    ImageFileMatches,
     search_exploration_by_image,
     search_run_by_image,
 )
@@ -90,7 +90,7 @@ def search_view_by_image(view: ClusterView, file: ImageFile) -> ImageSearchResul
     return ImageSearchResult(found.ids, found.similarity, f"similar to {caption}", placed)
 
 
-def _search(view: ClusterView, file: ImageFile) -> SimilarImages:
+def _search(view: ClusterView, file: ImageFile) -> ImageFileMatches:
     # Imports torch, which takes seconds in a new server.
     from crlc.services.explored_network import ExplorationEncoder
     from crlc.services.neighbours import ImageEncoder

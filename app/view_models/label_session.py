@@ -134,21 +134,20 @@ class LabelSession:
         if decision.act == UNDO:
             self._undo(decision, annotations)
         elif decision.act == SKIP:
-            self._record(decision, annotations, None)
+            self._remember_state(decision, annotations)
             self.skipped.add(decision.image)
             return  # nothing was written to disk
         else:
-            self._record(decision, annotations, None)
+            self._remember_state(decision, annotations)
             entry = self._write(decision, annotations)
-            self._record(decision, annotations, entry)
+            if entry is not None:
+                self._previous_states[decision.number] = self._previous_states[decision.number]._replace(entry=entry.id)
             self.skipped.discard(decision.image)
         self.saved_at = f"{datetime.now():%H:%M:%S}"
 
-    def _record(self, decision: Decision, annotations: AnnotationStore, entry: HistoryEntry | None) -> None:
-        """Record the state of the image before the decision, or, after it was written, its history entry."""
-        known = self._previous_states.get(decision.number)
-        if known is not None:
-            self._previous_states[decision.number] = known._replace(entry=None if entry is None else entry.id)
+    def _remember_state(self, decision: Decision, annotations: AnnotationStore) -> None:
+        """Remember the state of the image before a decision, once: an interrupted decision is executed again."""
+        if decision.number in self._previous_states:
             return
         now = annotations.refresh()
         excluded = bool(now.is_excluded([decision.image])[0])

@@ -172,7 +172,7 @@ def format_metric_title(name: str) -> str:
     return METRIC_TITLES.get(name) or name.replace("_", " ").capitalize()
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """Format and help text of a column of the table."""
 
     help: str
@@ -183,30 +183,30 @@ class Column(NamedTuple):
 
 
 COLUMNS = {
-    "Run": Column("Title of the run. Rename it below the table.", width=212),
-    "Dataset": Column("Dataset that the run was trained on.", width=80),
-    "State": Column(
+    "Run": TableColumn("Title of the run. Rename it below the table.", width=212),
+    "Dataset": TableColumn("Dataset that the run was trained on.", width=80),
+    "State": TableColumn(
         "Finished, running, stopped, failed, or interrupted (its process was killed). Stopped and interrupted runs can "
         "be resumed on the Train page, which also shows why a run failed.",
         width=80,
     ),
-    "Clusters": Column("Number of clusters.", "%d", 65),
-    "Epochs": Column("Finished epochs, and the planned number of epochs.", width=80),
-    "Accuracy": Column(
+    "Clusters": TableColumn("Number of clusters.", "%d", 65),
+    "Epochs": TableColumn("Finished epochs, and the planned number of epochs.", width=80),
+    "Accuracy": TableColumn(
         "Percentage of images in the cluster matched to their ground-truth class (ACC). For runs with labels: "
         "percentage of images without a label whose cluster has the name of their class. Empty without classes.",
         "percent", 75,
     ),
-    "NMI": Column(
+    "NMI": TableColumn(
         "Normalised mutual information of clusters and classes: 0 = independent, 1 = identical.", "%.3f", 60
     ),
-    "ARI": Column("Adjusted Rand index of clusters and classes: 0 = random, 1 = identical.", "%.3f", 60),
-    "Cluster information": Column(
+    "ARI": TableColumn("Adjusted Rand index of clusters and classes: 0 = random, 1 = identical.", "%.3f", 60),
+    "Cluster information": TableColumn(
         "Mutual information between the clusters of two views, 0 to 1. Higher is better. It needs "
         "no classes.",
         "%.2f", 122,
     ),
-    "Time": Column("Training time, without queueing and preparation.", width=80),
+    "Time": TableColumn("Training time, without queueing and preparation.", width=80),
 }  # fmt: skip
 
 

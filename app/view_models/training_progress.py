@@ -111,14 +111,14 @@ def compute_first_result_epoch(settings: Mapping[str, Any]) -> int:
     return epochs
 
 
-def compute_result_epoch(metadata: Record, status: RunStatus) -> int:
+def compute_result_epoch(metadata: Mapping[str, Any], status: RunStatus) -> int:
     """Return the epoch after which a result was written; of a run of an earlier version, assuming equal epochs."""
     if "epoch" in metadata:
         return int(metadata["epoch"])
     return int(metadata["step"]) * status.epochs // status.steps if status.steps else 0
 
 
-def describe_partial_result(metadata: Record, status: RunStatus) -> str:
+def describe_partial_result(metadata: Mapping[str, Any], status: RunStatus) -> str:
     """Return a sentence about an intermediate result: its epoch, its images, and whether the run is training."""
     text = f"Not finished: clusters after epoch {compute_result_epoch(metadata, status):,} of {status.epochs:,}"
     if metadata["images"] < metadata["of"]:

@@ -125,7 +125,7 @@ def _load(view: ClusterView) -> _LoadedWords:
 
 def _compute_stamp(dataset: ImageDataset) -> int:
     """Return the time at which a file was last added to the features of a dataset; 0 without features."""
-    folders = (dataset.folder / "features").glob("*/")
+    folders = dataset.features_folder.glob("*/")
     return max((folder.stat().st_mtime_ns for folder in folders), default=0)
 
 

@@ -112,7 +112,7 @@ def sum_classes(scores: ClassScores, classes: int) -> DoubleArray:
     return sums.astype(np.float64)
 
 
-def sum_by_cluster(scores: ClassScores, clusters: LabelArray, classes: int) -> DoubleArray:
+def sum_classes_by_cluster(scores: ClassScores, clusters: LabelArray, classes: int) -> DoubleArray:
     """Return the summed probabilities of each class in each cluster, (C, classes); rows of cluster -1 are left out."""
     is_in_cluster = clusters >= 0
     count = int(clusters.max(initial=-1)) + 1

@@ -27,7 +27,7 @@ from crlc.errors import (
 )
 from crlc.files import NEWER_VERSION_ADVICE, replace_file, writer_lock
 
-FILE_NAME = "annotations.sqlite"
+DATABASE_FILE = "annotations.sqlite"
 _KIND, _FORMAT = "annotations", 1
 _LOCK_TIMEOUT_SECONDS = 10
 _ADVICE = "Restore it from a backup, or move it away to start again without labels."
@@ -70,7 +70,7 @@ class AnnotationLog:
 
     def __init__(self, folder: Path, info: DatasetInfo) -> None:
         """Store the folder and the description of the dataset; nothing is opened yet."""
-        self.path = folder.absolute() / FILE_NAME
+        self.path = folder.absolute() / DATABASE_FILE
         self._name, self._uid = info.name, info.uid
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
@@ -244,11 +244,11 @@ class AnnotationLog:
     def _create(self) -> sqlite3.Connection:
         """Create the file under a temporary name and rename it, so that no reader sees an incomplete file."""
         folder = self.path.parent
-        temporary = folder / f".{FILE_NAME}.{uuid.uuid4().hex}.part"
+        temporary = folder / f".{DATABASE_FILE}.{uuid.uuid4().hex}.part"
         try:
             if DatasetInfo.load(folder).uid != self._uid:
                 raise self._make_removed_error()
-            lock = folder / f".{FILE_NAME}.lock"
+            lock = folder / f".{DATABASE_FILE}.lock"
             with (
                 self._explain_errors(),
                 writer_lock(lock, f"The annotations file of {self._name!r}", _LOCK_TIMEOUT_SECONDS),

@@ -381,7 +381,12 @@ def _make_entry(row: LogRow, *, undone: bool = False) -> HistoryEntry:
     return HistoryEntry(row.id, row.time, row.run, row.title, undone)
 
 
+def read_annotations(dataset: ImageDataset) -> AnnotationState:
+    """Return the current labels, exclusions and edits of a dataset."""
+    with AnnotationStore(dataset) as annotations:
+        return annotations.refresh()
+
+
 def read_excluded_ids(dataset: ImageDataset) -> ImageIds:
     """Return the ids of the images of a dataset that the user excluded."""
-    with AnnotationStore(dataset) as annotations:
-        return annotations.refresh().get_excluded_ids()
+    return read_annotations(dataset).get_excluded_ids()

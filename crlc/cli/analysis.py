@@ -12,7 +12,7 @@ from crlc.cli.columns import count_image_quality, format_image_quality, list_fla
 from crlc.cli.options import add_run_argument
 from crlc.cli.output import Output
 from crlc.cli.tables import (
-    format_cluster,
+    format_cluster_cell,
     format_left_out,
     format_number,
     format_table,
@@ -56,13 +56,13 @@ def run_map(options: argparse.Namespace, workspace: Workspace, output: Output) -
     from crlc.analysis.maps.settings import MapSettings, get_map_path
     from crlc.runs.results import get_maps_folder
     from crlc.services.analyse_run import RunAnalysis
-    from crlc.services.maps import compute_map
+    from crlc.services.maps import ensure_map
 
     settings = MapSettings(method=options.method, seed=options.seed)
     analysis = RunAnalysis.open(workspace, options.run)
     new = _encode_new_images(analysis, options.place)
     started = time.monotonic()
-    coordinates = compute_map(analysis, settings, output.progress)
+    coordinates = ensure_map(analysis, settings, output.progress)
     seconds = time.monotonic() - started
     file = get_map_path(get_maps_folder(analysis.run), analysis.all_z, settings)
     points = [
@@ -168,8 +168,8 @@ def run_compare(options: argparse.Namespace, workspace: Workspace, output: Outpu
     }
     rows = [
         [
-            "-" if line.first < 0 else format_cluster(first, line.first),
-            "-" if line.second < 0 else format_cluster(second, line.second),
+            "-" if line.first < 0 else format_cluster_cell(first, line.first),
+            "-" if line.second < 0 else format_cluster_cell(second, line.second),
             f"{line.first_size:,}",
             f"{line.second_size:,}",
             f"{line.common:,}",
@@ -234,7 +234,7 @@ def _print_dataset_quality(options: argparse.Namespace, workspace: Workspace, ou
     """Print the flags of all images of a dataset that are not excluded."""
     import numpy as np
 
-    from crlc.annotations.store import AnnotationStore
+    from crlc.annotations.store import read_annotations
     from crlc.data.manifest import Manifest
     from crlc.data.manifest_columns import read_content_versions
 
@@ -243,8 +243,7 @@ def _print_dataset_quality(options: argparse.Namespace, workspace: Workspace, ou
     dataset = workspace.open_dataset(options.name)
     with Manifest(dataset.folder) as manifest:
         ids = np.sort(read_content_versions(manifest)[0])
-    with AnnotationStore(dataset) as annotations:
-        ids = ids[~annotations.refresh().is_excluded(ids)]
+    ids = ids[~read_annotations(dataset).is_excluded(ids)]
     counts, flagged = count_image_quality(dataset, ids), list_flagged_images(dataset, ids)
     content = {"dataset": dataset.name, "image_quality": counts, "flagged_images": flagged}
     output.print_result(content, format_image_quality(counts, flagged, has_table=False))
@@ -276,7 +275,7 @@ def _format_clusters(analysis: RunAnalysis, clusters: list[dict[str, Any]]) -> l
     measures = ("confidence", "neighbour_agreement", "silhouette", "subhead_agreement")
     rows = [
         [
-            format_cluster(analysis, one["cluster"]),
+            format_cluster_cell(analysis, one["cluster"]),
             f"{one['images']:,}",
             *(format_number(one[name]) for name in measures),
             "-" if one["closest"] is None else str(one["closest"]),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MAP_METHODS
 from crlc.cli.options import add_dataset_argument, add_device_argument, add_engine_argument
 from crlc.cli.output import Output
-from crlc.cli.tables import format_table
+from crlc.cli.tables import format_table, read_printable_paths, round_number
 from crlc.formatting import format_duration
 from crlc.workspace import Workspace
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from crlc.data.dataset import ImageDataset
+    from crlc.services.exploration import Exploration
     from crlc.services.explore import ExplorationSettings
 
 
@@ -45,11 +46,8 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
     import time
     from dataclasses import replace
 
-    import numpy as np
-
     from crlc.analysis.class_metrics import compute_agreement
     from crlc.analysis.maps.settings import MapSettings
-    from crlc.cli.tables import read_printable_paths, round_number
     from crlc.services.explore import ExplorationSettings, explore_dataset
     from crlc.training.device import choose_device
 
@@ -63,16 +61,9 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
         return _print_estimate(dataset, settings, device, output)
     found = explore_dataset(workspace, dataset, settings, device=device, report=output.progress)
     seconds = time.monotonic() - started
-    metadata = dataset.read_metadata(found.ids)
-    agreement = None if metadata.class_numbers is None else compute_agreement(found.clusters, metadata.class_numbers)
-    order = np.lexsort((found.distance, found.clusters))
-    numbers, first, sizes = np.unique(found.clusters[order], return_index=True, return_counts=True)
-    typical = found.ids[order[first]].tolist()
-    paths = read_printable_paths(dataset, typical)
-    clusters = [
-        {"cluster": number, "images": size, "typical": {"id": image, "path": paths[image]}}
-        for number, size, image in zip(numbers.tolist(), sizes.tolist(), typical, strict=True)
-    ]
+    classes = dataset.read_metadata(found.ids).class_numbers
+    agreement = None if classes is None else compute_agreement(found.clusters, classes)
+    clusters = _list_clusters(dataset, found)
     content = {
         "dataset": dataset.name,
         "provisional": True,
@@ -100,6 +91,20 @@ def run_explore(options: argparse.Namespace, workspace: Workspace, output: Outpu
         )
     output.print_result(content, lines)
     return 0
+
+
+def _list_clusters(dataset: ImageDataset, found: Exploration) -> list[dict[str, Any]]:
+    """Return number, size and the most typical image of each cluster with images."""
+    import numpy as np
+
+    order = np.lexsort((found.distance, found.clusters))
+    numbers, first, sizes = np.unique(found.clusters[order], return_index=True, return_counts=True)
+    typical = found.ids[order[first]].tolist()
+    paths = read_printable_paths(dataset, typical)
+    return [
+        {"cluster": number, "images": size, "typical": {"id": image, "path": paths[image]}}
+        for number, size, image in zip(numbers.tolist(), sizes.tolist(), typical, strict=True)
+    ]
 
 
 def _print_estimate(dataset: ImageDataset, settings: ExplorationSettings, device: torch.device, output: Output) -> int:

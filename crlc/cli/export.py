@@ -15,8 +15,8 @@ from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 if TYPE_CHECKING:
-    from crlc.services.export import Exporter
     from crlc.services.export_types import ExportFormat, ExportReport
+    from crlc.services.exporters import Exporter
 
 _TOOL_FORMATS = ("imagefolder", "fiftyone", "label-studio", "coco")
 """Formats that the suffix of a file does not determine, as keys of `FORMATS`."""
@@ -78,9 +78,9 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
 def run_export(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Write an export to a new file or folder; existing ones are never overwritten."""
     from crlc.export.rows import PROVISIONAL
-    from crlc.services.export import Exporter
+    from crlc.services.export import PROVISIONAL_FORMATS
     from crlc.services.export_types import ExportOptions
-    from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
+    from crlc.services.exporters import ProvisionalExporter, RunExporter
     from crlc.workspace.runs import RunStore
 
     export_format = _choose_format(options)
@@ -90,7 +90,7 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
     if options.provisional:
         exporter: Exporter = ProvisionalExporter(workspace, workspace.open_dataset(options.run))
     else:
-        exporter = Exporter(workspace, RunStore(workspace).open(options.run))
+        exporter = RunExporter(workspace, RunStore(workspace).open(options.run))
     links = "copy" if options.copy else "relative" if options.relative else "absolute"
     destination = options.out or options.model or options.links or options.vectors
     report = exporter.write(
@@ -107,7 +107,7 @@ def run_export(options: argparse.Namespace, workspace: Workspace, output: Output
         output.progress,
     )
     content = {
-        "run": PROVISIONAL if options.provisional else exporter.run.id,
+        "run": PROVISIONAL if options.provisional else exporter.get_run().id,
         "written": to_printable(str(destination)),
         **report.details,
     }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from crlc.cli.options import add_device_argument, add_run_argument
 from crlc.cli.output import Output
-from crlc.cli.tables import format_cluster, format_number, format_table, read_printable_paths, round_number
+from crlc.cli.tables import format_cluster_cell, format_number, format_table, read_printable_paths, round_number
 from crlc.errors import NotFoundError, SourceError
 from crlc.paths import to_printable
 from crlc.workspace import Workspace
@@ -72,7 +72,7 @@ def run_neighbours(options: argparse.Namespace, workspace: Workspace, output: Ou
             str(row["id"]),
             format_number(row["s"]),
             format_number(row["p"]),
-            format_cluster(analysis, int(str(row["cluster"]))),
+            format_cluster_cell(analysis, int(str(row["cluster"]))),
             *([str(row["class"] or "-")] if classes else []),
             str(row["path"]),
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from crlc.cli.options import add_run_argument
 from crlc.cli.output import Output
-from crlc.cli.tables import format_cluster, format_left_out, format_table, read_printable_paths, round_number
+from crlc.cli.tables import format_cluster_cell, format_left_out, format_table, read_printable_paths, round_number
 from crlc.errors import NotFoundError, UsageError
 from crlc.formatting import format_count
 from crlc.paths import to_printable
@@ -164,7 +164,9 @@ def run_outliers(options: argparse.Namespace, workspace: Workspace, output: Outp
     analysis = RunAnalysis.open(workspace, options.run)
     found = analysis.find_outliers(options.n, min_score=options.at_least, report=output.progress)
     paths = read_printable_paths(analysis.dataset, [one.id for one in found])
-    rows = [[str(one.id), f"{one.score:.2f}", format_cluster(analysis, one.cluster), paths[one.id]] for one in found]
+    rows = [
+        [str(one.id), f"{one.score:.2f}", format_cluster_cell(analysis, one.cluster), paths[one.id]] for one in found
+    ]
     lines = (
         format_table(("id", "score", "cluster", "path"), rows) if rows else ["No image has such a high outlier score."]
     )
@@ -231,7 +233,7 @@ def _format_suggestions(analysis: RunAnalysis, found: Suggestions, paths: dict[i
     lines = ["Clusters to merge:" if found.merge else "No clusters to merge."]
     for one in found.merge:
         lines.append(
-            f"  {format_cluster(analysis, one.first)} and {format_cluster(analysis, one.second)}: "
+            f"  {format_cluster_cell(analysis, one.first)} and {format_cluster_cell(analysis, one.second)}: "
             f"overlap {one.mixing:.2f}, "
             f"similarity {one.similarity:.2f}, {one.first_size:,} and {one.second_size:,} images"
         )
@@ -239,12 +241,12 @@ def _format_suggestions(analysis: RunAnalysis, found: Suggestions, paths: dict[i
     for part in found.split:
         first, second = (paths[number] for number in part.examples)
         lines.append(
-            f"  {format_cluster(analysis, part.cluster)}: separation {part.separation:.2f}, "
+            f"  {format_cluster_cell(analysis, part.cluster)}: separation {part.separation:.2f}, "
             f"about {part.sizes[0]:,} images like {first} and {part.sizes[1]:,} like {second}"
         )
     if not found.label:
         return [*lines, "All images are labelled."]
-    rows = [[str(one.id), format_cluster(analysis, one.cluster), one.reason, paths[one.id]] for one in found.label]
+    rows = [[str(one.id), format_cluster_cell(analysis, one.cluster), one.reason, paths[one.id]] for one in found.label]
     return [*lines, "Images to label:", *format_table(("id", "cluster", "reason", "path"), rows)]
 
 

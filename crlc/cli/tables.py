@@ -61,7 +61,7 @@ def format_number(value: Any) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.3f}"
 
 
-def format_cluster(analysis: RunAnalysis, cluster: int) -> str:
+def format_cluster_cell(analysis: RunAnalysis, cluster: int) -> str:
     """Return the number of a cluster, followed by its name if it has one."""
     name = analysis.names.get(cluster)
     return str(cluster) if name is None else f"{cluster} {name}"

@@ -163,6 +163,16 @@ class ImageDataset:
         return self.info.name
 
     @property
+    def features_folder(self) -> Path:
+        """Folder with the cached features of backbones and the imported vectors."""
+        return self.folder / "features"
+
+    @property
+    def exploration_folder(self) -> Path:
+        """Folder with the arrays and maps of the exploration."""
+        return self.folder / "exploration"
+
+    @property
     def version(self) -> int:
         """Number of finished imports. Data read from an older version may be stale."""
         with Manifest(self.folder) as manifest:

@@ -83,7 +83,7 @@ def decode_square(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.Imag
     Raises:
         UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         return _decode_open_image(image, size)
 
 
@@ -93,7 +93,7 @@ def decode_photo(raw: RawImage, size: int) -> DecodedPhoto:
     Raises:
         UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         # Pillow closes a TIFF file after decoding. Reading the EXIF data of a PNG decodes the pixels and hides damage.
         early = _read_metadata(image) if image.format == "TIFF" else None
         dimensions, square = _decode_open_image(image, size)
@@ -106,7 +106,7 @@ def read_metadata(raw: RawImage) -> PhotoMetadata:
     Raises:
         UnreadableError: the header cannot be read; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         return _read_metadata(image)
 
 
@@ -123,7 +123,7 @@ def decode_stretched(raw: RawImage, size: int) -> tuple[tuple[int, int], Image.I
     Raises:
         UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         width, height = image.size
         orientation = _load_pixels(image, size)
         resized = _to_eight_bits(image).resize((size, size), Image.Resampling.BICUBIC, reducing_gap=_DRAFT_FACTOR)
@@ -137,7 +137,7 @@ def decode_whole(raw: RawImage, side: int) -> Image.Image:
     Raises:
         UnreadableError: the image cannot be decoded; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         orientation = _load_pixels(image, side)
         fitted = _to_eight_bits(image)
         fitted.thumbnail((side, side), Image.Resampling.BICUBIC, reducing_gap=float(_DRAFT_FACTOR))
@@ -150,11 +150,11 @@ def read_image_size(raw: RawImage) -> tuple[int, int]:
     Raises:
         UnreadableError: the header cannot be read; the message is the reason that the user sees.
     """
-    with _explain_errors(raw), open_image(raw) as image:
+    with _explain_errors(raw), open_raw_image(raw) as image:
         return image.size
 
 
-def open_image(raw: RawImage) -> Image.Image:
+def open_raw_image(raw: RawImage) -> Image.Image:
     """Open an image without decoding it.
 
     The formats are those of Pillow, HEIC if pillow-heif is installed, and the JPEG that a RAW photograph contains.

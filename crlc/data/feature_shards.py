@@ -10,10 +10,10 @@ whose import takes seconds.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,20 +50,18 @@ class FeatureCache:
 
         self._shards: list[NDArray[np.float16]] = []
         self._keys_files: list[Path] = []
-        self._keys, self._locations = np.empty(0, np.int64), np.empty((0, 2), np.int64)
+        self._shard_keys: list[IntArray] = []
+        self._index: _ShardIndex | None = None
         for keys_file in sorted(folder.glob("*.keys.npy")):
             self._open(keys_file)
 
     def contains(self, keys: IntArray) -> BoolArray:
         """Return for each key of `build_feature_keys` whether the cache has its features."""
-        if not len(self._keys):
-            return np.zeros(len(keys), np.bool_)
-        found: BoolArray = self._keys[self._find(keys)] == keys
-        return found
+        return self._get_index().find(keys).is_known
 
     def read(self, keys: IntArray) -> NDArray[np.float32]:
         """Return the features of images that the cache contains, (n, d)."""
-        shards, rows = self._locations[self._find(keys)].T
+        _, shards, rows = self._get_index().find(keys)
         features = np.empty((len(keys), self._shards[0].shape[1]), np.float32)
         for shard in np.unique(shards):
             in_shard = shards == shard
@@ -73,11 +71,7 @@ class FeatureCache:
     def read_classes(self, keys: IntArray) -> ClassScores:
         """Return the most probable classes of images, (n, K); images without stored classes have probabilities of 0."""
         scores = np.zeros((len(keys), RANKED_CLASSES), CLASS_SCORES)
-        if not len(self._keys):
-            return scores
-        positions = self._find(keys)
-        shards, rows = self._locations[positions].T
-        is_known = self._keys[positions] == keys
+        is_known, shards, rows = self._get_index().find(keys)
         for shard in np.unique(shards[is_known]):
             stored = read_class_shard(self._keys_files[shard], len(self._shards[shard]))
             if stored is not None:
@@ -115,16 +109,47 @@ class FeatureCache:
             self.damaged_files.append(keys_file)
             return
         keys, features = loaded
-        locations = np.stack([np.full(len(keys), len(self._shards)), np.arange(len(keys))], axis=1)
         self._shards.append(features)
         self._keys_files.append(keys_file)
-        self._keys = np.concatenate([self._keys, keys])
-        self._locations = np.concatenate([self._locations, locations])
-        order = np.argsort(self._keys, kind="stable")
-        self._keys, self._locations = self._keys[order], self._locations[order]
+        self._shard_keys.append(keys)
+        self._index = None
 
-    def _find(self, keys: IntArray) -> IntArray:
-        return np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+    def _get_index(self) -> _ShardIndex:
+        # Built once for all shards, not with each of them: a million images in 244 shards took 10 s to open.
+        if self._index is None:
+            self._index = _ShardIndex(self._shard_keys)
+        return self._index
+
+
+class _Locations(NamedTuple):
+    """Places of some images in the shards, (n,) each."""
+
+    is_known: BoolArray
+    """Whether a shard has the image; the other two are meaningless for an image without one."""
+
+    shards: IntArray
+    rows: IntArray
+    """Row in the shard."""
+
+
+class _ShardIndex:
+    """Sorted keys of all images in some shards."""
+
+    def __init__(self, shard_keys: Sequence[IntArray]) -> None:
+        lengths = [len(keys) for keys in shard_keys]
+        keys = np.concatenate([*shard_keys, np.empty(0, np.int64)])
+        order = np.argsort(keys, kind="stable")  # of an image in two shards, the first counts
+        self._keys = keys[order]
+        self._shards = np.repeat(np.arange(len(lengths)), lengths)[order]
+        self._rows = np.concatenate([*map(np.arange, lengths), np.empty(0, np.int64)])[order]
+
+    def find(self, keys: IntArray) -> _Locations:
+        """Return the places of images."""
+        if not len(self._keys):
+            nowhere = np.zeros(len(keys), np.int64)
+            return _Locations(np.zeros(len(keys), np.bool_), nowhere, nowhere)
+        at = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return _Locations(self._keys[at] == keys, self._shards[at], self._rows[at])
 
 
 def build_feature_keys(ids: ImageIds, content_versions: IntArray | None) -> IntArray:

@@ -7,6 +7,7 @@ it, else in float32. `vectors.json` names the current ones. Those of earlier imp
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,7 @@ from crlc.data.image_lookup import ImageLookup, read_paths
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import read_content_versions
 from crlc.data.vector_files import VectorFile, open_vector_file
-from crlc.errors import CrlcError, DamagedError, SourceError, UsageError
+from crlc.errors import DamagedError, SourceError, UsageError
 from crlc.files import read_json, write_json, writer_lock
 from crlc.formatting import format_count, format_list
 from crlc.paths import encode_path, to_printable
@@ -90,11 +91,15 @@ class VectorReport:
 
 
 def read_imported_vectors(dataset: ImageDataset) -> ImportedVectors | None:
-    """Return the current imported vectors of a dataset; `None` if there are none, or their description is damaged."""
-    try:
-        content = read_json(dataset.folder / _FILE, _KIND, _VERSION, _ADVICE, _VectorEntries)
-    except CrlcError:
+    """Return the current imported vectors of a dataset; `None` if there are none.
+
+    Raises:
+        DamagedError: their description is damaged: features of a backbone must not replace them unnoticed.
+        AccessError: the user has no permission to read it.
+    """
+    if not os.path.lexists(dataset.folder / _FILE):
         return None
+    content = read_json(dataset.folder / _FILE, _KIND, _VERSION, _ADVICE, _VectorEntries)
     return ImportedVectors(**{name: content[name] for name in _VectorEntries.__annotations__})
 
 
@@ -106,7 +111,7 @@ def count_images_without_vectors(dataset: ImageDataset, vectors: ImportedVectors
     """
     with Manifest(dataset.folder) as manifest:
         ids, versions = read_content_versions(manifest)
-    cache = FeatureCache(dataset.folder / "features" / vectors.folder_name)
+    cache = FeatureCache(dataset.features_folder / vectors.folder_name)
     require_whole_vectors(cache)
     return int((~cache.contains(build_feature_keys(ids, versions))).sum())
 
@@ -136,7 +141,7 @@ def import_vectors(dataset: ImageDataset, file: Path, report: ProgressCallback =
     """
     opened = open_vector_file(file)
     ids, unmatched = _find_images(dataset, opened)
-    building = dataset.folder / "features" / f".{VECTORS}-{uuid.uuid4().hex}.part"
+    building = dataset.features_folder / f".{VECTORS}-{uuid.uuid4().hex}.part"
     with writer_lock(dataset.folder / "vectors.lock", f"The vectors of {dataset.name}"):
         try:
             vectors = _write_shards(dataset, opened, ids, building, file.name, report)

@@ -16,7 +16,7 @@ from crlc.data.sources.table import PATH_COLUMNS
 from crlc.errors import SourceError
 from crlc.paths import to_printable
 
-CHUNK_ROWS = 4096
+VECTORS_PER_CHUNK = 4096
 _FORMATS = {
     ".npy": ("NumPy file", b"\x93NUMPY"),
     ".npz": ("NumPy archive", b"PK"),
@@ -66,13 +66,13 @@ class VectorFile:
 
     def _read_chunks(self) -> Iterator[NDArray[Any]]:
         if self._matrix is not None:
-            for start in range(0, self.count, CHUNK_ROWS):
-                yield self._matrix[start : start + CHUNK_ROWS]
+            for start in range(0, self.count, VECTORS_PER_CHUNK):
+                yield self._matrix[start : start + VECTORS_PER_CHUNK]
             return
         from pyarrow import parquet
 
         with parquet.ParquetFile(self.location) as file:
-            for batch in file.iter_batches(CHUNK_ROWS, columns=[self._column]):
+            for batch in file.iter_batches(VECTORS_PER_CHUNK, columns=[self._column]):
                 yield _to_matrix(batch.column(0), self.dimensions, self.location)
 
 

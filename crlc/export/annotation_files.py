@@ -13,13 +13,14 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from crlc.clusters.probabilities import MISSING
 from crlc.data.image_lookup import get_original_folder, read_records
 from crlc.errors import UsageError
 from crlc.export.categories import Categories
 from crlc.export.destinations import write_new_text
 from crlc.export.image_columns import ExportedColumns, read_json_values
 from crlc.export.image_placing import FileSource
-from crlc.export.rows import MISSING, RowChunk, RunExport
+from crlc.export.rows import RowChunk, RunExport
 from crlc.export.tables import MODEL, PERSON, read_further_columns
 from crlc.progress import ProgressCallback, ProgressStage, no_progress
 
@@ -92,7 +93,7 @@ class _CocoWriter:
     def _iter_images(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
         for chunk in self._export.iter_chunks():
             categories = self._categories.get_final_categories(chunk)
-            self._excluded += int(chunk.is_excluded.sum())
+            self._excluded += chunk.count_excluded()
             self._not_assigned += int(((categories == MISSING) & ~chunk.is_excluded).sum())
             records = read_records(self._export.dataset, chunk.ids)
             values = read_json_values(self._columns, chunk.ids)
@@ -182,12 +183,10 @@ class _TaskWriter:
 
     def _iter_tasks(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
         for chunk in self._export.iter_chunks():
-            clusters, labels = (
-                self._categories.get_cluster_categories(chunk),
-                self._categories.get_label_categories(chunk),
-            )
-            self._excluded += int(chunk.is_excluded.sum())
-            self._not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
+            clusters = self._categories.get_cluster_categories(chunk)
+            labels = self._categories.get_label_categories(chunk)
+            self._excluded += chunk.count_excluded()
+            self._not_assigned += chunk.count_not_assigned()
             values = read_json_values(self._columns, chunk.ids)
             for row in np.flatnonzero(~chunk.is_excluded).tolist():
                 url = self._build_url(chunk.paths[row])

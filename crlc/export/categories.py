@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crlc.export.rows import MISSING, RowChunk, RunExport
+from crlc.clusters.probabilities import MISSING
+from crlc.export.rows import RowChunk, RunExport
 
 
 @dataclass(frozen=True)

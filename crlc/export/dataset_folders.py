@@ -224,11 +224,10 @@ class _ImageBuilder:
         self._folder.mkdir(exist_ok=True)
         stage = ProgressStage(self._placer.stage, self._export.count_images(), report)
         for chunk in self._export.iter_chunks():
-            is_included = chunk.is_assigned & ~chunk.is_excluded
-            self.excluded += int(chunk.is_excluded.sum())
-            self.not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
+            self.excluded += chunk.count_excluded()
+            self.not_assigned += chunk.count_not_assigned()
             names: dict[int, str] = {}
-            for row in np.flatnonzero(is_included).tolist():
+            for row in np.flatnonzero(chunk.is_included).tolist():
                 created = self._create(chunk, row)
                 if created is None:
                     self.missing += 1

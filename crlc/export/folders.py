@@ -70,10 +70,9 @@ class _FolderBuilder:
         stage = ProgressStage(self._placer.stage, self._export.count_images(), report)
         images = excluded = not_assigned = missing = 0
         for chunk in self._export.iter_chunks():
-            is_included = chunk.is_assigned & ~chunk.is_excluded
-            excluded += int(chunk.is_excluded.sum())
-            not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
-            for row in np.flatnonzero(is_included).tolist():
+            excluded += chunk.count_excluded()
+            not_assigned += chunk.count_not_assigned()
+            for row in np.flatnonzero(chunk.is_included).tolist():
                 is_created = self._put(chunk.paths[row], self._get_folder(int(chunk.cluster[row]))) is not None
                 images, missing = images + is_created, missing + (not is_created)
             stage.advance(len(chunk.paths))

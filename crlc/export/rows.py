@@ -16,6 +16,7 @@ from crlc.annotations.state import AnnotationState
 from crlc.arrays import FloatArray
 from crlc.clusters.clustering import Clustering, EditedClustering
 from crlc.clusters.names import get_display_names
+from crlc.clusters.probabilities import MISSING, find_second_best
 from crlc.data.dataset import ImageDataset
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import TextColumn, read_image_columns
@@ -28,7 +29,6 @@ from crlc.runs.results import read_result
 if TYPE_CHECKING:
     import pyarrow
 
-MISSING = -1
 PROVISIONAL = "provisional"
 """Value of `RunExport.run` for the clusters of a dataset without runs."""
 
@@ -95,6 +95,19 @@ class RowChunk:
     def is_assigned(self) -> NDArray[np.bool_]:
         """True for images that have a cluster."""
         return self.cluster != MISSING  # type: ignore[no-any-return]
+
+    @property
+    def is_included(self) -> NDArray[np.bool_]:
+        """True for images with a cluster that are not excluded."""
+        return self.is_assigned & ~self.is_excluded
+
+    def count_excluded(self) -> int:
+        """Return the number of excluded images."""
+        return int(self.is_excluded.sum())
+
+    def count_not_assigned(self) -> int:
+        """Return the number of images without a cluster that are not excluded."""
+        return int((~self.is_assigned & ~self.is_excluded).sum())
 
     @property
     def is_on_map(self) -> NDArray[np.bool_]:
@@ -315,34 +328,3 @@ def _to_arrow(column: TextColumn, kind: pyarrow.DataType) -> pyarrow.Array:
 
     buffers = [None, pa.py_buffer(column.offsets), pa.py_buffer(column.content)]
     return pa.Array.from_buffers(kind, len(column.lengths), buffers)
-
-
-def find_second_best(
-    q: NDArray[np.float32], merged: Mapping[int, int], *own: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the most probable cluster of each row other than its own, and its probability.
-
-    Args:
-        q: cluster probabilities, (n, C); modified in place.
-        merged: maps each merged cluster to the cluster that it was merged into; their probabilities are added.
-        own: clusters to leave out per row, (n,) each; numbers outside 0..C-1 are ignored.
-
-    Returns:
-        Cluster and probability, (n,) each; `MISSING` and NaN if no other cluster exists.
-    """
-    count = q.shape[1]
-    for gone, kept in merged.items():
-        if gone < count:  # then kept < count as well, because kept < gone
-            q[:, kept] += q[:, gone]
-    q[:, [gone for gone in merged if gone < count]] = -1
-    now = np.arange(count, dtype=np.int32)
-    for gone, kept in merged.items():
-        if gone < count:
-            now[gone] = kept
-    for numbers in own:
-        here = np.flatnonzero((numbers >= 0) & (numbers < count))
-        q[here, now[numbers[here]]] = -1
-    second = q.argmax(axis=1).astype(np.int32)
-    probability = q[np.arange(len(q)), second]
-    has_none = probability < 0
-    return np.where(has_none, np.int32(MISSING), second), np.where(has_none, np.float32(np.nan), probability)

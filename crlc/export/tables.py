@@ -18,13 +18,14 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crlc.clusters.probabilities import MISSING
 from crlc.data.image_lookup import get_original_folder
 from crlc.data.manifest import Manifest
 from crlc.data.manifest_columns import read_content_versions
 from crlc.errors import UsageError
 from crlc.export.destinations import explain_write_errors, require_new_file
 from crlc.export.image_columns import ExportedColumns
-from crlc.export.rows import MISSING, CodedTexts, RowChunk, RunExport
+from crlc.export.rows import CodedTexts, RowChunk, RunExport
 from crlc.files import write_new_file
 from crlc.paths import (
     FORMULA_PREFIXES,

@@ -78,9 +78,9 @@ def _select_images(export: RunExport) -> tuple[_Selection, int, int]:
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     excluded = not_assigned = 0
     for chunk in export.iter_chunks():
-        is_included = chunk.is_assigned & ~chunk.is_excluded
-        excluded += int(chunk.is_excluded.sum())
-        not_assigned += int((~chunk.is_assigned & ~chunk.is_excluded).sum())
+        is_included = chunk.is_included
+        excluded += chunk.count_excluded()
+        not_assigned += chunk.count_not_assigned()
         paths += [to_printable(chunk.paths[row]) for row in np.flatnonzero(is_included).tolist()]
         rows.append(export.rows[export.index_by_id[chunk.ids[is_included]]])
     return _Selection(paths, np.concatenate(rows)), excluded, not_assigned

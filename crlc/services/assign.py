@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from crlc.clusters.probabilities import merge_probabilities
 from crlc.data.augmentation import RECIPES
 from crlc.data.decode import decode_square
 from crlc.data.sources import Source, SourceEntry, UnreadableError
@@ -49,7 +50,6 @@ def assign_source(model: TrainedModel, source_path: str, downloads: Path, device
     Raises:
         SourceError: the source does not exist, or has no readable image.
     """
-    merged = model.clusters.merged
     source: Source = _SingleFile(source_path) if _is_single_image(source_path) else open_source(source_path, downloads)
     paths: list[str] = []
     clusters: list[NDArray[np.int32]] = []
@@ -61,7 +61,7 @@ def assign_source(model: TrainedModel, source_path: str, downloads: Path, device
         if batch:
             inputs = ImageInputs(TrainingImages.from_array(np.stack(batch)), RECIPES["none"], device)
             assigned = assign_images(model.network, inputs, inputs.images.ids, model.subhead)
-            q = merge_probabilities(assigned.q, merged) if merged else assigned.q
+            q = merge_probabilities(assigned.q, model.clusters.merged)
             clusters.append(q.argmax(axis=1).astype(np.int32))
             confidence.append(q.max(axis=1))
             batch.clear()
@@ -83,15 +83,6 @@ def assign_source(model: TrainedModel, source_path: str, downloads: Path, device
         reason = next(iter(unreadable.values()), "it is empty")
         raise SourceError(f"{source_path} has no readable image: {reason}.")
     return NewAssignments(paths, np.concatenate(clusters), np.concatenate(confidence), unreadable)
-
-
-def merge_probabilities(q: NDArray[np.float32], merged: Mapping[int, int]) -> NDArray[np.float32]:
-    """Add the probabilities of merged clusters to those of the clusters that they were merged into."""
-    total = q.copy()
-    for gone, kept in merged.items():
-        total[:, kept] += q[:, gone]
-        total[:, gone] = 0
-    return total
 
 
 def _is_single_image(source_path: str) -> bool:

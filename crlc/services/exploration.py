@@ -110,7 +110,7 @@ def open_exploration(dataset: ImageDataset) -> Exploration | None:
         return None
     if Path(metadata["folder"]).name != metadata["folder"]:
         raise DamagedError(f"{dataset.folder / MARKER} is damaged: it names a file elsewhere.", advice=_ADVICE)
-    folder = dataset.folder / "exploration" / metadata["folder"]
+    folder = dataset.exploration_folder / metadata["folder"]
     loaded = {
         name: load_required_array(folder / f"{name}.npy", _ADVICE, is_mapped=name == "vectors") for name in _ARRAYS
     }

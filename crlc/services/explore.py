@@ -27,7 +27,7 @@ from crlc.analysis.class_metrics import match_clusters
 from crlc.analysis.maps.process import load_or_compute_map
 from crlc.analysis.maps.settings import MapSettings
 from crlc.analysis.normalization import fingerprint_features
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_excluded_ids
 from crlc.data.dataset import ImageDataset
 from crlc.errors import UsageError, explain_disk_full
 from crlc.files import write_file, write_json, writer_lock
@@ -43,7 +43,7 @@ from crlc.services.exploration import (
 )
 from crlc.services.explored_network import store_projection
 from crlc.services.run_preparation import store_pixels
-from crlc.services.vectors import apply_to_network
+from crlc.services.vectors import apply_vectors_to_network
 from crlc.training.feature_cache import FEATURES_STAGE, count_missing_features
 from crlc.training.frozen_features import load_frozen_features
 from crlc.training.images import (
@@ -126,16 +126,13 @@ def explore_dataset(
         CrlcError: the original images are needed but missing, or the disk is full.
     """
     settings = settings or ExplorationSettings()
-    settings = replace(settings, network=apply_to_network(dataset, settings.network))
+    settings = replace(settings, network=apply_vectors_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     dataset = store_pixels(workspace, dataset, size, report)
     clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS
     settings = replace(settings, clusters=clusters)
-    with AnnotationStore(dataset) as annotations:
-        excluded = annotations.refresh().get_excluded_ids()
-    images = exclude_ids(load_images(dataset, size), excluded.tolist())
+    images = exclude_ids(load_images(dataset, size), read_excluded_ids(dataset))
     require_enough_images(images, clusters)
-    root = dataset.folder / "exploration"
     with (
         explain_disk_full(dataset.folder),
         writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
@@ -145,7 +142,7 @@ def explore_dataset(
             expected = _build_metadata(dataset, settings, images.ids, stored.metadata["folder"])
             if stored.metadata == {**expected, "manifest_version": stored.metadata["manifest_version"]}:
                 return stored
-        root.mkdir(exist_ok=True)
+        dataset.exploration_folder.mkdir(exist_ok=True)
         report(Progress(LOADING_STAGE, 0, None, 0.0))  # else `Decoding 100%` would stay on the page
         device = device or torch.device("cpu")
         if store_parts:
@@ -176,7 +173,7 @@ def explore_import(
     clusters = len(summary.classes) or DEFAULT_CLUSTERS
     settings = ExplorationSettings(clusters, MapSettings("pca"))
     total = summary.readable + summary.pending
-    (dataset.folder / "exploration").mkdir(exist_ok=True)
+    dataset.exploration_folder.mkdir(exist_ok=True)
     with (
         explain_disk_full(dataset.folder),
         writer_lock(dataset.folder / "exploration.lock", f"The exploration of {dataset.name}"),
@@ -248,7 +245,7 @@ def _store(
     of: int | None = None,
 ) -> Exploration:
     """Compute an exploration of some images, and make it the stored one; `of` is the number of all images of a part."""
-    root = dataset.folder / "exploration"
+    root = dataset.exploration_folder
     folder = Path(tempfile.mkdtemp(dir=root, prefix="arrays-"))
     metadata = _build_metadata(dataset, settings, images.ids, folder.name)
     if of is not None:

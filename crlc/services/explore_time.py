@@ -21,7 +21,7 @@ from crlc.data.sources import UnreadableError
 from crlc.errors import SourceError
 from crlc.services.exploration import read_exploration
 from crlc.services.explore import MAX_KMEANS_ROWS, ExplorationSettings, compute_provisional_clusters
-from crlc.services.vectors import apply_to_network
+from crlc.services.vectors import apply_vectors_to_network
 from crlc.training.feature_cache import count_missing_features
 from crlc.training.images import load_images
 from crlc.training.network_builder import BuiltNetwork, build_network
@@ -61,7 +61,7 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
     stored = read_exploration(dataset)
     if stored is not None and not stored.is_partial:
         return ExplorationTime()
-    settings = replace(settings, network=apply_to_network(dataset, settings.network))
+    settings = replace(settings, network=apply_vectors_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     summary = dataset.summarize()
     built = build_network(settings.network, summary.readable)

@@ -73,7 +73,7 @@ def load_explored_network(dataset: ImageDataset, exploration: Exploration, devic
     settings = FROZEN_HEADS.replace(backbone=metadata["backbone"], image_size=metadata["image_size"])
     built = build_network(settings, components=exploration.vectors.shape[1])
     network = built.network.to(device).eval()
-    folder = dataset.folder / "exploration" / metadata["folder"]
+    folder = dataset.exploration_folder / metadata["folder"]
     try:
         with open_array_archive(folder / _PROJECTION_FILE) as stored:
             state = {name: torch.from_numpy(stored.read(name)) for name in stored.names}
@@ -86,6 +86,6 @@ def load_explored_network(dataset: ImageDataset, exploration: Exploration, devic
 def _fit_projection(dataset: ImageDataset, exploration: Exploration, built: BuiltNetwork) -> None:
     images = load_images(dataset, exploration.metadata["image_size"])
     images = select_positions(images, np.flatnonzero(np.isin(images.ids, exploration.ids)))
-    features = load_or_compute_features(built.network, images, built.identity, dataset.folder / "features")
+    features = load_or_compute_features(built.network, images, built.identity, dataset.features_folder)
     assert isinstance(built.network.projection, Projection)
     built.network.projection.fit(features.iterate_chunks)

@@ -1,37 +1,28 @@
-"""Export use case: `FORMATS`, options, validation of the destination, writing and preview."""
+"""Export use case: the formats with their writers and previews, and the destinations that users type."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD, MapSettings
+from crlc.analysis.maps.settings import DEFAULT_MAP_METHOD
 from crlc.annotations.label_csv import write_label_file
 from crlc.annotations.state import AnnotationState
-from crlc.annotations.store import AnnotationStore
-from crlc.clusters.colours import load_or_assign_colours
 from crlc.data.dataset import ImageDataset
 from crlc.data.image_lookup import read_paths
 from crlc.errors import UsageError
-from crlc.export.destinations import explain_write_errors, make_safe_file_name, require_new_file, write_new_text
+from crlc.export.destinations import explain_write_errors, write_new_text
 from crlc.export.folders import write_cluster_folders
 from crlc.export.html_map import write_html_map
-from crlc.export.rows import RunExport
 from crlc.export.tables import build_record_batch, read_further_columns, write_table
 from crlc.formatting import format_count
 from crlc.paths import parse_typed_path, to_printable
-from crlc.progress import ProgressCallback, no_progress
-from crlc.runs.folder import RunFolder
-from crlc.runs.maps import load_any_map, load_run_map
-from crlc.runs.results import read_result
-from crlc.runs.run_title import build_file_stem, format_run_title, read_run_title
+from crlc.progress import ProgressCallback
+from crlc.runs.run_title import read_run_title
 from crlc.services.export_types import (
     DEFAULT_PREVIEW_ROWS,
     ExportFormat,
@@ -39,6 +30,7 @@ from crlc.services.export_types import (
     ExportPreview,
     ExportReport,
 )
+from crlc.services.exporters import Exporter
 from crlc.services.tool_exports import (
     explain_coco,
     explain_fiftyone,
@@ -54,116 +46,6 @@ from crlc.services.tool_exports import (
     write_vectors_export,
 )
 from crlc.workspace.runs import RunStore
-from crlc.workspace.workspace import Workspace
-
-
-class Exporter:
-    """Exporter of one run."""
-
-    def __init__(
-        self,
-        workspace: Workspace,
-        run: RunFolder,
-        read_annotations: Callable[[ImageDataset], AnnotationState] | None = None,
-    ) -> None:
-        """Open the dataset of a run.
-
-        Args:
-            workspace: workspace of the run.
-            run: run to export.
-            read_annotations: returns the current annotations of the dataset; `None` to read them from disk.
-
-        Raises:
-            CrlcError: the dataset of the run no longer exists.
-        """
-        self.workspace, self.run = workspace, run
-        self.dataset: ImageDataset = RunStore(workspace).open_dataset_of(run.read_metadata(), require_unchanged=False)
-        self._read_annotations = read_annotations or read_dataset_annotations
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the exported result, which identifies it."""
-        return self.run.path
-
-    @cached_property
-    def annotations(self) -> AnnotationState:
-        """Labels, exclusions and edits of the dataset."""
-        return self._read_annotations(self.dataset)
-
-    def write(
-        self, export_format: ExportFormat, path: Path, options: ExportOptions, report: ProgressCallback = no_progress
-    ) -> ExportReport:
-        """Write an export to a new file or folder. Nothing is overwritten; after an error, nothing is left behind.
-
-        Args:
-            export_format: one of `FORMATS`.
-            path: path of the new file or folder; a folder may exist if it is empty.
-            options: options of the format.
-            report: receives progress.
-
-        Raises:
-            UsageError: the destination cannot be used.
-            CrlcError: the run has no result, or the destination cannot be written.
-        """
-        if not export_format.is_folder:
-            require_new_file(path)  # before a long computation; writers check again
-        return export_format.write(self, path, options, report)
-
-    def preview(
-        self, export_format: ExportFormat, options: ExportOptions, rows: int = DEFAULT_PREVIEW_ROWS
-    ) -> ExportPreview | None:
-        """Return the first `rows` rows of an export, or `None` for a format without rows.
-
-        A map that is not stored yet is not computed for a preview.
-
-        Raises:
-            CrlcError: the run has no result.
-        """
-        return None if export_format.preview is None else export_format.preview(self, options, rows)
-
-    def has_map(self, method: str | None = None) -> bool:
-        """Return whether a map of the given method is stored with the run; `None` for any method.
-
-        Raises:
-            CrlcError: the run has no result.
-        """
-        z = read_result(self.run).arrays["z"]
-        stored = load_any_map(self.run, z) if method is None else load_run_map(self.run, z, MapSettings(method))
-        return stored is not None
-
-    def build_default_file_name(self, export_format: ExportFormat) -> str:
-        """Return the file name of a download: dataset and name of the run, or for labels the dataset alone."""
-        is_of_dataset = export_format is FORMATS["labels"]
-        title = "" if is_of_dataset else format_run_title(self.run.read_metadata())
-        return make_safe_file_name(build_file_stem(self.dataset.name, title) + export_format.suffix)
-
-    def load_colours(self) -> Sequence[int]:
-        """Return the colour of each cluster."""
-        return load_or_assign_colours(self.workspace, self.run)
-
-    def read_vectors(self, kind: str) -> NDArray[Any]:
-        """Return the vectors `z` or `h` of the result, memory-mapped; `RunExport.rows` has their rows.
-
-        Raises:
-            CrlcError: the run has no result.
-        """
-        return read_result(self.run).arrays[kind]
-
-    def read_rows(self, method: str | None = None, report: ProgressCallback = no_progress) -> RunExport:
-        """Combine the result of the run with the annotations and the coordinates of a map.
-
-        Args:
-            method: map method; the map is computed if it is not stored. `None` for any stored map, if there is one.
-            report: receives the progress of the map.
-        """
-        settings = None if method is None else MapSettings(method)
-        return RunExport.from_run(self.run, self.dataset, self.annotations, map_settings=settings, report=report)
-
-
-def read_dataset_annotations(dataset: ImageDataset) -> AnnotationState:
-    """Read the current annotations of a dataset."""
-    with AnnotationStore(dataset) as store:
-        return store.refresh()
 
 
 def resolve_destination(text: str, default_name: str, export_format: ExportFormat) -> Path:
@@ -265,13 +147,14 @@ def _write_model(exporter: Exporter, file: Path, _: ExportOptions, __: ProgressC
     from crlc.training.device import choose_device
     from crlc.training.model_file import save_model
 
-    model = load_named_model(RunStore(exporter.workspace), exporter.run, choose_device("cpu"))
+    run = exporter.get_run()
+    model = load_named_model(RunStore(exporter.workspace), run, choose_device("cpu"))
     with explain_write_errors(file):
         save_model(model, file)
     names = {str(number): name for number, name in model.clusters.names.items()}
     return ExportReport(
         file,
-        f"Wrote the model of {read_run_title(exporter.run)} to {to_printable(str(file))}.",
+        f"Wrote the model of {read_run_title(run)} to {to_printable(str(file))}.",
         details={"clusters": model.settings.model.clusters, "names": names},
     )
 
@@ -306,7 +189,7 @@ def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> Ex
             batch = build_record_batch(export, chunk, absolute_paths=options.absolute_paths, further=further)
             rows += batch.take(chosen).to_pylist()
         count += int(is_listed.sum())
-        excluded += int(chunk.is_excluded.sum())
+        excluded += chunk.count_excluded()
         unassigned += int((~chunk.is_assigned).sum())
     rows = [rows[at] for at in np.linspace(0, len(rows) - 1, min(limit, len(rows))).astype(int)]
     remarks = []
@@ -322,7 +205,7 @@ def _preview_folders(exporter: Exporter, _: ExportOptions, __: int) -> ExportPre
     export = exporter.read_rows()
     counts = np.zeros(export.clusters.first_new, np.int64)
     for chunk in export.iter_chunks():
-        counts += np.bincount(chunk.cluster[chunk.is_assigned & ~chunk.is_excluded], minlength=len(counts))
+        counts += np.bincount(chunk.cluster[chunk.is_included], minlength=len(counts))
     rows = [
         {"cluster": number, "name": export.names.get(number, ""), "images": int(counts[number])}
         for number in np.flatnonzero(counts).tolist()
@@ -355,7 +238,7 @@ FORMATS = {
         ),
         ExportFormat(
             "model", "Trained model", "Assigns new images to the clusters on any computer: crlc assign MODEL PATH.",
-            _write_model, None, ".crlc",
+            _write_model, None, ".crlc", needs_network=True,
         ),
         ExportFormat(
             "labels", "Labels", "Manual labels only: path and label, which can be imported again.",
@@ -384,8 +267,12 @@ FORMATS = {
         ),
         ExportFormat(
             "onnx", "ONNX model", "Backbone and heads as one graph for onnxruntime, and a script that uses it.",
-            write_onnx_export, None, ".onnx", has_script=True, instructions=explain_onnx,
+            write_onnx_export, None, ".onnx", has_script=True, needs_network=True,
+            instructions=explain_onnx,
         ),
     )
 }  # fmt: skip
+PROVISIONAL_FORMATS = {key: entry for key, entry in FORMATS.items() if not entry.needs_network and key != "labels"}
+"""Formats of provisional clusters. Labels are those of the dataset: they are not exported with clusters."""
+
 _BY_SUFFIX = {f".{entry.key}": entry for entry in FORMATS.values() if entry.suffix.endswith(f".{entry.key}")}

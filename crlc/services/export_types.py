@@ -13,7 +13,7 @@ from crlc.export.image_placing import LINK_KINDS
 from crlc.progress import ProgressCallback
 
 if TYPE_CHECKING:
-    from crlc.services.export import Exporter
+    from crlc.services.exporters import Exporter
 
 DEFAULT_PREVIEW_ROWS = 12
 FEATURE_KINDS = {"z": "Learned features (z)", "h": "Backbone features (h)"}
@@ -119,6 +119,9 @@ class ExportFormat:
 
     has_script: bool = False
     """True if a script is written beside the file: a download has both in a zip archive."""
+
+    needs_network: bool = False
+    """True if the export contains the trained network."""
 
     has_columns: bool = False
     """True if the export may have the columns of the dataset."""

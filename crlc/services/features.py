@@ -38,8 +38,13 @@ def compute_default_features(
     built = build_network(FROZEN_HEADS, len(images))
     missing = count_missing_features(images, built.identity)
     if world.any_rank(missing > 0):  # in any: the first may have merged what an interrupted computation has left
-        fallback = dataset.folder / "features"
         load_or_compute_features(
-            built.network.to(device), images, built.identity, fallback, engine=engine, report=report, world=world
+            built.network.to(device),
+            images,
+            built.identity,
+            dataset.features_folder,
+            engine=engine,
+            report=report,
+            world=world,
         )
     return missing

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from crlc.model.image_text import TextEncoder
     from crlc.workspace.workspace import Workspace
 
-_FEATURES = "features"
 _PROMPTS = ("{}", "a photo of {}")
 """A text is compared as it is and as a caption; the mean of both is less sensitive to wording."""
 
@@ -69,7 +68,7 @@ class ImageTextFeatures:
             dataset: dataset of the images.
             ids: ids of the images.
         """
-        sources = find_feature_sources(dataset.folder / _FEATURES)
+        sources = find_feature_sources(dataset.features_folder)
         if not sources:
             return None
         keys = build_feature_keys(ids, dataset.read_content_versions(ids))
@@ -173,7 +172,7 @@ def parse_words(text: str) -> list[str]:
 
 def has_text_features(dataset: ImageDataset) -> bool:
     """Return whether the features of an image-text model were computed for images of a dataset."""
-    return bool(find_feature_sources(dataset.folder / _FEATURES))
+    return bool(find_feature_sources(dataset.features_folder))
 
 
 def require_text_features(dataset: ImageDataset, ids: ImageIds) -> ImageTextFeatures:
@@ -217,7 +216,7 @@ def compute_text_features(
     """
     from crlc.model.pretrained import load_pretrained
     from crlc.services.run_preparation import store_pixels
-    from crlc.training.feature_cache import count_missing_features, load_or_compute_features
+    from crlc.training.feature_cache import count_missing_features, get_feature_set_folder, load_or_compute_features
     from crlc.training.images import load_images
     from crlc.training.network_builder import build_network
     from crlc.training.presets import FROZEN_HEADS
@@ -234,10 +233,9 @@ def compute_text_features(
         FROZEN_HEADS.replace(backbone=source.backbone, weights=source.weights, image_size=size), len(images)
     )
     missing = count_missing_features(images, built.identity)
-    features = dataset.folder / _FEATURES
     if missing:
         load_or_compute_features(
-            built.network.to(device), images, built.identity, features, engine="auto", report=report
+            built.network.to(device), images, built.identity, dataset.features_folder, engine="auto", report=report
         )
-    write_feature_source((images.feature_folder or features) / f"{built.identity}-{size}", source)
+    write_feature_source(get_feature_set_folder(dataset.features_folder, built.identity, size), source)
     return missing

@@ -15,7 +15,7 @@ from crlc.services.analyse_run import RunAnalysis
 from crlc.services.neighbours import NearestImages
 
 
-def compute_map(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback = no_progress) -> FloatArray:
+def ensure_map(analysis: RunAnalysis, settings: MapSettings, report: ProgressCallback = no_progress) -> FloatArray:
     """Return the coordinates of `analysis.ids`, (N, 2). If the map is not stored, compute it in a child process.
 
     Args:
@@ -45,7 +45,7 @@ def place_on_map(coordinates: FloatArray, nearest: NearestImages) -> FloatArray:
     """Interpolate the coordinates of a new image from its nearest images, (2,).
 
     Args:
-        coordinates: map of the run, as `compute_map` returns it.
+        coordinates: map of the run, as `ensure_map` returns it.
         nearest: nearest images of the new image.
     """
     neighbours = Neighbours(nearest.indices[None], nearest.similarity[None])

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_annotations
 from crlc.clusters.clustering import Clustering
 from crlc.clusters.names import get_display_names, get_trained_names
 from crlc.errors import CrlcError, DamagedError, NotFoundError
 from crlc.runs.folder import RunFolder
 from crlc.runs.results import read_result
-from crlc.training.model_file import ClusterNames, TrainedModel, load_model, load_run_model
+from crlc.training.model_file import ModelClusters, TrainedModel, load_model, load_run_model
 from crlc.workspace.runs import RunStore
 
 
@@ -32,7 +32,7 @@ def load_named_model(runs: RunStore, run: RunFolder, device: torch.device) -> Tr
         DamagedError: the result of the run cannot be read.
     """
     model = load_run_model(run, device)
-    return replace(model, clusters=_read_cluster_names(runs, run, model.subhead))
+    return replace(model, clusters=_read_clusters(runs, run, model.subhead))
 
 
 def load_model_or_run(runs: RunStore, given: str, device: torch.device) -> TrainedModel:
@@ -56,9 +56,9 @@ def load_model_or_run(runs: RunStore, given: str, device: torch.device) -> Train
     return load_named_model(runs, run, device)
 
 
-def _read_cluster_names(runs: RunStore, run: RunFolder, subhead: int) -> ClusterNames:
+def _read_clusters(runs: RunStore, run: RunFolder, subhead: int) -> ModelClusters:
     metadata = run.read_metadata()
-    trained = ClusterNames(get_trained_names(metadata))
+    trained = ModelClusters(get_trained_names(metadata))
     try:
         result = read_result(run)
         dataset = runs.open_dataset_of(metadata, require_unchanged=False)
@@ -69,10 +69,9 @@ def _read_cluster_names(runs: RunStore, run: RunFolder, subhead: int) -> Cluster
         return trained
     if result.metadata.get("subhead", subhead) != subhead:  # the edits are about the clusters of another subhead
         return trained
-    with AnnotationStore(dataset) as annotations:
-        edited = clustering.apply_edits(annotations.refresh())
+    edited = clustering.apply_edits(read_annotations(dataset))
     outputs = range(clustering.count)
-    return ClusterNames(
+    return ModelClusters(
         {number: name for number, name in get_display_names(metadata, edited).items() if number in outputs},
         {gone: kept for gone, kept in edited.merged.items() if gone in outputs},
     )

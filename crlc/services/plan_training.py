@@ -150,8 +150,8 @@ def read_past_step_seconds(workspace: Workspace) -> dict[StepKey, float]:
 
 def _names_any(request: TrainRequest, *names: str) -> bool:
     """Return whether the request gives a value for any of the settings."""
-    given = {*request.values, *(text.partition("=")[0].strip().rpartition(".")[2] for text in request.assignments)}
-    given |= {"backbone"} if request.backbone is not None or request.weights or request.frozen is not None else set()
+    names_backbone = request.backbone is not None or request.weights or request.frozen is not None
+    given = request.named_settings | ({"backbone"} if names_backbone else set())
     return not given.isdisjoint(names)
 
 

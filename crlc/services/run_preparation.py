@@ -111,7 +111,7 @@ class PreparedRun:
     reason: str
     """Reason why this method was chosen."""
 
-    extras: OptionalInputs = field(default_factory=OptionalInputs)
+    optional_inputs: OptionalInputs = field(default_factory=OptionalInputs)
     metadata: dict[str, Any] = field(default_factory=dict)
     """Additional entries of run.json."""
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crlc.annotations.state import AnnotationState
-from crlc.annotations.store import AnnotationStore
+from crlc.annotations.store import read_annotations
 from crlc.arrays import FloatArray, ImageIds, IntArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import ClassScores
@@ -111,8 +111,7 @@ class SearchScope:
         exploration = read_exploration(dataset)
         if exploration is None:
             raise NotFoundError(f"The dataset {dataset.name} was not explored.", advice="Explore it first.")
-        with AnnotationStore(dataset) as store:
-            annotations = store.refresh()
+        annotations = read_annotations(dataset)
         kept = ~annotations.is_excluded(exploration.ids)
         return cls(dataset, exploration.ids[kept], exploration.clusters[kept], {}, annotations)
 

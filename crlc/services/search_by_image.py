@@ -12,6 +12,7 @@ import numpy as np
 from crlc.analysis.neighbours.exact import search_exact
 from crlc.analysis.normalization import normalize_rows
 from crlc.arrays import FloatArray, ImageIds, IntArray
+from crlc.clusters.probabilities import merge_probabilities
 from crlc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class ImageFile(NamedTuple):
     """File name, for error messages."""
 
 
-class SimilarImages(NamedTuple):
+class ImageFileMatches(NamedTuple):
     """Images similar to a new image, most similar first, and the cluster of the new image."""
 
     ids: ImageIds
@@ -43,7 +44,7 @@ class SimilarImages(NamedTuple):
 
 def search_run_by_image(
     analysis: RunAnalysis, neighbours: RunNeighbours, encoder: ImageEncoder, file: ImageFile, k: int
-) -> SimilarImages:
+) -> ImageFileMatches:
     """Find the images of a run that are most similar to a file.
 
     The cluster of the file is the one that assigning new images gives: predicted by the network, after manual merges.
@@ -59,18 +60,16 @@ def search_run_by_image(
         SourceError: the file is not a readable image.
         CrlcError: the network of the run cannot be loaded, or all images are excluded.
     """
-    from crlc.services.assign import merge_probabilities
-
     _require_images(len(analysis.ids))
     found = encoder.assign([file.content], [file.name])
     nearest = neighbours.find_nearest([], min(k, len(analysis.ids)), found.z)
     q = merge_probabilities(found.q, analysis.edited.merged)[0]
-    return SimilarImages(nearest.ids, nearest.similarity, int(q.argmax()), float(q.max()))
+    return ImageFileMatches(nearest.ids, nearest.similarity, int(q.argmax()), float(q.max()))
 
 
 def search_exploration_by_image(
     exploration: Exploration, kept: IntArray, encoder: ExplorationEncoder, file: ImageFile, k: int
-) -> SimilarImages:
+) -> ImageFileMatches:
     """Find the images of an exploration that are most similar to a file; its cluster has the nearest centre.
 
     Args:
@@ -91,7 +90,7 @@ def search_exploration_by_image(
     numbers, centres = _compute_centres(exploration)
     cluster = int(numbers[np.linalg.norm(centres - vector, axis=1).argmin()])
     similarity = np.clip(found.similarity[0], -1, 1).astype(np.float32)
-    return SimilarImages(exploration.ids[found.positions[0]], similarity, cluster, None)
+    return ImageFileMatches(exploration.ids[found.positions[0]], similarity, cluster, None)
 
 
 def _require_images(count: int) -> None:

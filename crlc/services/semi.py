@@ -83,7 +83,7 @@ class SemiPlan:
     ids: NDArray[np.int64]
     """The training images."""
 
-    extras: OptionalInputs
+    optional_inputs: OptionalInputs
     """The labels and, for a run with a parent, its initial weights."""
 
     notes: tuple[str, ...]
@@ -92,8 +92,8 @@ class SemiPlan:
     @property
     def labels(self) -> LabelTargets:
         """The labels as positions of images and target clusters."""
-        assert self.extras.labels is not None
-        return self.extras.labels
+        assert self.optional_inputs.labels is not None
+        return self.optional_inputs.labels
 
 
 def is_semi(request: RunRequest) -> bool:
@@ -151,7 +151,7 @@ def prepare_semi_run(
         settings,
         request.training.preset if parent is None else _METHOD,
         "with labels, from scratch" if parent is None else "with labels, from a parent run",
-        replace(plan.extras, evaluation_images=load_evaluation_images(dataset, size, request.evaluate_split)),
+        replace(plan.optional_inputs, evaluation_images=load_evaluation_images(dataset, size, request.evaluate_split)),
         metadata,
         tuple(f"Note: {note}" for note in plan.notes),
         partial(save_initial_state, plan=plan),
@@ -235,8 +235,8 @@ def save_initial_state(run: RunFolder, plan: SemiPlan) -> None:
     """Write labels and initial weights to the run folder, so that later labels do not change a resumed run."""
     pairs = np.stack([plan.labels.positions, plan.labels.targets], axis=1)
     write_file(run.path / _LABELS_FILE, partial(np.save, arr=pairs, allow_pickle=False))
-    if plan.extras.initial_weights is not None:
-        save_checkpoint(run.path / _WEIGHTS_FILE, {"network": plan.extras.initial_weights})
+    if plan.optional_inputs.initial_weights is not None:
+        save_checkpoint(run.path / _WEIGHTS_FILE, {"network": plan.optional_inputs.initial_weights})
 
 
 def load_initial_state(run: RunFolder) -> OptionalInputs:

@@ -27,7 +27,7 @@ from crlc.services.export_types import ExportOptions, ExportReport
 from crlc.workspace.runs import RunStore
 
 if TYPE_CHECKING:
-    from crlc.services.export import Exporter
+    from crlc.services.exporters import Exporter
 
 
 def write_image_folder_export(
@@ -84,9 +84,9 @@ def write_onnx_export(exporter: Exporter, file: Path, _: ExportOptions, __: Prog
     from crlc.training.device import choose_device
     from crlc.training.onnx_file import write_onnx_file
 
-    script = get_script_path(file)
+    run, script = exporter.get_run(), get_script_path(file)
     require_new_file(script)
-    model = load_named_model(RunStore(exporter.workspace), exporter.run, choose_device("cpu"))
+    model = load_named_model(RunStore(exporter.workspace), run, choose_device("cpu"))
     with explain_write_errors(file):
         write_onnx_file(model, file)
     try:
@@ -97,7 +97,7 @@ def write_onnx_export(exporter: Exporter, file: Path, _: ExportOptions, __: Prog
     shown = to_printable(str(script))
     return ExportReport(
         file,
-        f"Wrote backbone and heads of {read_run_title(exporter.run)} to {to_printable(str(file))}, and a script that "
+        f"Wrote backbone and heads of {read_run_title(run)} to {to_printable(str(file))}, and a script that "
         f"assigns images with it to {shown}.",
         details={
             "clusters": model.settings.model.clusters,

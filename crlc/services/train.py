@@ -29,7 +29,7 @@ from crlc.services.run_preparation import (
     store_pixels,
 )
 from crlc.services.semi import is_semi, load_initial_state, prepare_semi_run
-from crlc.services.vectors import apply_to_request
+from crlc.services.vectors import apply_vectors_to_request
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages, exclude_ids, load_images, require_enough_images, select_ids
 from crlc.training.planning import plan_run
@@ -114,8 +114,7 @@ def prepare_run(
         clusters = metadata["cluster_count"]["suggestion"]
     elif clusters is None and not request.training.preset.startswith("paper-"):
         clusters = _choose_default_clusters(dataset)
-    training = request.training
-    training = apply_to_request(dataset, training)
+    training = apply_vectors_to_request(dataset, request.training)
     if clusters is not None:
         training = replace(training, values={**training.values, "clusters": clusters})
     if world.size == 1:
@@ -127,12 +126,12 @@ def prepare_run(
     world.run_on_rank_zero(lambda: store_pixels(workspace, dataset, settings.data.image_size, events.progress).name)
     images = load_images(dataset, settings.data.image_size, split=request.split, cluster_unlabelled=False)
     images = exclude_ids(images, excluded)
-    extras = OptionalInputs(
+    optional_inputs = OptionalInputs(
         evaluation_images=load_evaluation_images(dataset, settings.data.image_size, request.evaluate_split)
     )
     metadata["method_reason"] = plan.reason
     note = f"Method: {settings.stages.method}: {plan.reason}."
-    return PreparedRun(dataset, images, settings, training.preset, plan.reason, extras, metadata, (note,))
+    return PreparedRun(dataset, images, settings, training.preset, plan.reason, optional_inputs, metadata, (note,))
 
 
 def estimate_runs(
@@ -216,7 +215,13 @@ def start_run(
 
     run = runs.open(world.run_on_rank_zero(create))
     return train_folder(
-        run, prepared.images, settings, compute, extras=prepared.extras, events=events, stop_signals=stop_signals
+        run,
+        prepared.images,
+        settings,
+        compute,
+        optional_inputs=prepared.optional_inputs,
+        events=events,
+        stop_signals=stop_signals,
     )
 
 
@@ -248,8 +253,10 @@ def resume_run(
     compute.world.run_on_rank_zero(lambda: store_pixels(workspace, dataset, settings.data.image_size, report).name)
     images = select_ids(load_images(dataset, settings.data.image_size, cluster_unlabelled=False), run.read_ids())
     evaluated = load_evaluation_images(dataset, settings.data.image_size, description.get("evaluate_split"))
-    extras = replace(load_initial_state(run), evaluation_images=evaluated)
-    return train_folder(run, images, settings, compute, extras=extras, events=events, stop_signals=stop_signals)
+    optional_inputs = replace(load_initial_state(run), evaluation_images=evaluated)
+    return train_folder(
+        run, images, settings, compute, optional_inputs=optional_inputs, events=events, stop_signals=stop_signals
+    )
 
 
 def open_resumable_run(workspace: Workspace, run_id: str) -> tuple[RunFolder, ImageDataset]:
@@ -306,7 +313,7 @@ def train_folder(
     settings: TrainSettings,
     compute: ComputeContext,
     *,
-    extras: OptionalInputs | None = None,
+    optional_inputs: OptionalInputs | None = None,
     events: TrainingEvents = _SILENT,
     stop_signals: Sequence[signal.Signals] = (),
 ) -> TrainingResult:
@@ -317,7 +324,7 @@ def train_folder(
         images: training images in the size that the settings require.
         settings: validated settings.
         compute: device and processes.
-        extras: labels, initial weights, evaluation images.
+        optional_inputs: labels, initial weights, evaluation images.
         events: callbacks, which are called in rank 0 only.
         stop_signals: signals that stop training after the current step, with a checkpoint.
 
@@ -329,7 +336,7 @@ def train_folder(
     events = events if is_rank_zero else _SILENT
     listener = ProgressListener(events.step, events.progress)
     with writer_lock(run.path / "lock", f"The run {run.id}") if is_rank_zero else nullcontext():
-        trainer = Trainer(images, settings, run, compute, listener, extras)
+        trainer = Trainer(images, settings, run, compute, listener, optional_inputs)
         with _handle_stop_signals(trainer, stop_signals):
             state = trainer.run()
     return TrainingResult(run, RunState(state), trainer.network, trainer.subhead, trainer.logger.latest_metrics)

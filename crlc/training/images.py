@@ -105,7 +105,7 @@ def load_images(
         metadata.class_numbers,
         clusterable,
         metadata.versions,
-        dataset.folder / "features",
+        dataset.features_folder,
         WholeImageReader(dataset).read,
     )
     if split is None:

@@ -63,7 +63,7 @@ class _ModelFileEntries(_RequiredModelFileEntries, total=False):
 
 
 @dataclass(frozen=True)
-class ClusterNames:
+class ModelClusters:
     """The user's names and merges of a network's clusters."""
 
     names: Mapping[int, str] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class TrainedModel:
     subhead: int
     """Index of the selected subhead."""
 
-    clusters: ClusterNames = ClusterNames()
+    clusters: ModelClusters = ModelClusters()
     estimator: Mapping[str, Any] = field(default_factory=dict)
     """Parameters and metrics of the scikit-learn estimator that trained the network; empty for a run."""
 
 
-def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames | None = None) -> TrainedModel:
+def load_run_model(run: RunFolder, device: torch.device, clusters: ModelClusters | None = None) -> TrainedModel:
     """Load the network of a run from its newest checkpoint.
 
     Raises:
@@ -101,7 +101,7 @@ def load_run_model(run: RunFolder, device: torch.device, clusters: ClusterNames 
     settings = TrainSettings.from_json(state["settings"])
     with explain_damaged_checkpoint(run.checkpoint_file, get_checkpoint_advice(run)):
         network = build_from_checkpoint(state, settings).to(device).eval()
-    return TrainedModel(run.id, network, settings, int(state["subhead"]), clusters or ClusterNames())
+    return TrainedModel(run.id, network, settings, int(state["subhead"]), clusters or ModelClusters())
 
 
 def save_model(model: TrainedModel, file: Path, *, overwrite: bool = False) -> None:
@@ -152,7 +152,7 @@ def load_model(file: Path, device: torch.device) -> TrainedModel:
             return _load_early_estimator(content, device)
         check_entries(content, _ModelFileEntries)
         settings = TrainSettings.from_json(content["settings"])
-        clusters = _read_cluster_names(content, settings)
+        clusters = _read_clusters(content, settings)
         network = _build_network(content, settings).to(device).eval()
         return TrainedModel(
             str(content["run"]), network, settings, int(content["subhead"]), clusters, content.get("estimator", {})
@@ -189,7 +189,7 @@ def _read_content(file: Path, shown: str) -> dict[str, Any]:
     return content
 
 
-def _read_cluster_names(content: dict[str, Any], settings: TrainSettings) -> ClusterNames:
+def _read_clusters(content: dict[str, Any], settings: TrainSettings) -> ModelClusters:
     """Return the names and merges of a model file.
 
     Raises:
@@ -201,7 +201,7 @@ def _read_cluster_names(content: dict[str, Any], settings: TrainSettings) -> Clu
     for number in (*names, *merged, *merged.values()):
         if not isinstance(number, int) or not 0 <= number < settings.model.clusters:
             raise ValueError(f"there is no cluster {number!r}")
-    return ClusterNames(dict(names), dict(merged))
+    return ModelClusters(dict(names), dict(merged))
 
 
 def _load_early_estimator(content: dict[str, Any], device: torch.device) -> TrainedModel:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from crlc.data.imported_vectors import VECTORS_PREFIX
 from crlc.errors import CrlcError, UsageError
 from crlc.files import write_new_file
-from crlc.training.model_file import ClusterNames, TrainedModel
+from crlc.training.model_file import ModelClusters, TrainedModel
 
 INPUT, PROBABILITIES, FEATURES = "images", "probabilities", "z"
 PREPARATION = (
@@ -93,7 +93,7 @@ def build_metadata(model: TrainedModel) -> dict[str, str]:
     }
 
 
-def _build_merge_matrix(clusters: int, edits: ClusterNames) -> Tensor:
+def _build_merge_matrix(clusters: int, edits: ModelClusters) -> Tensor:
     """Return the matrix that adds the probability of merged clusters to the remaining ones, (C, C)."""
     matrix = torch.eye(clusters)
     for gone, kept in edits.merged.items():

@@ -29,6 +29,12 @@ class TrainRequest:
     variant: str = ""
     """Variant of a paper preset, such as `memory-bank`; empty for none."""
 
+    @property
+    def named_settings(self) -> frozenset[str]:
+        """Names of the settings in `values` and `assignments`, without their groups."""
+        assigned = (text.partition("=")[0].strip().rpartition(".")[2] for text in self.assignments)
+        return frozenset((*self.values, *assigned))
+
 
 def require_effect(request: TrainRequest, settings: TrainSettings) -> None:
     """Check that every requested value has an effect with the preset's settings.

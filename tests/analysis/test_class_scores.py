@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from crlc.analysis import class_scores
-from crlc.analysis.class_scores import ClassIndex, find_cluster_words, rank_classes, sum_by_cluster, sum_classes
+from crlc.analysis.class_scores import ClassIndex, find_cluster_words, rank_classes, sum_classes, sum_classes_by_cluster
 from crlc.data.feature_shards import RANKED_CLASSES
 from tests.fixtures.class_scores import make_class_scores
 
@@ -61,8 +61,8 @@ def test_class_index_sums_the_probabilities_of_the_given_classes_only():
     np.testing.assert_allclose(index.sum_probabilities(np.arange(1000)), [0.875, 0.75, 0.75, 0.5625])
 
 
-def test_sum_by_cluster_leaves_images_without_cluster_out():
-    sums = sum_by_cluster(make_class_scores(), np.array([1, 1, -1, 0]), 1000)
+def test_sum_classes_by_cluster_leaves_images_without_cluster_out():
+    sums = sum_classes_by_cluster(make_class_scores(), np.array([1, 1, -1, 0]), 1000)
     assert sums.shape == (2, 1000)
     assert sums[1, 207] == 0.5  # golden retriever
     assert sums[1].sum() == pytest.approx(0.875 + 0.75)

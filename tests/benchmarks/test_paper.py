@@ -246,7 +246,7 @@ def test_miniature_of_table5_is_tested_on_other_images(setup: Setup):
     trial = shrink(BY_KEY["table5"]).trials[1]
     assert (trial.dataset, trial.split, trial.evaluate_split) == ("fashion_10k-split", "train", "test")
     prepared = prepare_trial(TrialRun(trial, 0), setup)
-    tested = prepared.extras.evaluation_images
+    tested = prepared.optional_inputs.evaluation_images
     assert tested is not None
     assert (len(prepared.images), len(tested)) == (50, 10)  # every fifth image of each class, rounded down
     assert not set(prepared.images.ids) & set(tested.ids)

@@ -91,8 +91,6 @@ def test_images_added_later_have_no_vectors(workspace: Workspace, dataset: Image
     save_images(tmp_path / "set" / "d", 2, first_seed=50)
     dataset, _ = workspace.import_dataset(str(tmp_path / "set"))
     assert count_images_without_vectors(dataset, vectors) == 2
-    (dataset.folder / "vectors.json").write_text("{")
-    assert read_imported_vectors(dataset) is None
 
 
 def test_missing_files_of_a_list_are_points(workspace: Workspace, tmp_path: Path):
@@ -146,6 +144,10 @@ def test_damaged_vectors_are_a_clear_error_until_they_are_imported_again(dataset
     break_array_header(keys_file)
     with pytest.raises(DamagedError, match=r"keys\.npy are damaged\. Import the vectors again"):
         count_images_without_vectors(dataset, vectors)
+    (dataset.folder / "vectors.json").write_text("{")
+    with pytest.raises(DamagedError, match=r"vectors\.json .* Import the vectors again"):
+        read_imported_vectors(dataset)
     assert import_vectors(dataset, tmp_path / "v.npy").vectors == vectors
+    assert read_imported_vectors(dataset) == vectors
     assert count_images_without_vectors(dataset, vectors) == 0
     assert read_stored(dataset, [1, 12]) == ROWS[[0, 11]].tolist()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from crlc.data.vector_files import CHUNK_ROWS, open_vector_file
+from crlc.data.vector_files import VECTORS_PER_CHUNK, open_vector_file
 from crlc.errors import SourceError
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -52,7 +52,7 @@ def test_parquet_has_a_column_of_lists_of_any_kind(tmp_path: Path):
 
 
 def test_chunks_of_a_long_file_are_in_order(tmp_path: Path):
-    rows = np.arange(2 * (CHUNK_ROWS + 5), dtype=np.float32).reshape(-1, 2)
+    rows = np.arange(2 * (VECTORS_PER_CHUNK + 5), dtype=np.float32).reshape(-1, 2)
     np.save(tmp_path / "a.npy", rows)
     write_parquet(tmp_path / "a.parquet", vector=rows.tolist())
     for name in ("a.npy", "a.parquet"):

@@ -12,7 +12,6 @@ import pytest
 
 from crlc.annotations.state import AnnotationState
 from crlc.annotations.store import AnnotationStore
-from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.errors import UsageError
 from crlc.export.annotation_files import (
     AnnotationFileReport,
@@ -25,7 +24,7 @@ from crlc.export.rows import RunExport
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import write_handmade_run
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, annotate_tiny_run, import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
@@ -33,10 +32,8 @@ def export(workspace: Workspace, tmp_path: Path) -> RunExport:
     """Return twelve images: 1 is labelled `dog`, 5 as the cluster 0 is called, 2 is excluded."""
     dataset = import_tiny_dataset(workspace, tmp_path / "set & more")
     run = write_tiny_run(workspace, dataset)
+    annotate_tiny_run(dataset, run, "dog", 'cats "<b>"')
     with AnnotationStore(dataset) as annotations:
-        annotations.label([1], "dog")
-        annotations.exclude([2])
-        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, 'cats "<b>"')
         annotations.label([5], 'cats "<b>"')
         return RunExport.from_run(run, dataset, annotations.refresh())
 

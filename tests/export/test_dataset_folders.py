@@ -13,8 +13,6 @@ import pytest
 from PIL import Image
 
 from crlc.annotations.state import AnnotationState
-from crlc.annotations.store import AnnotationStore
-from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.data.options import ImportOptions
 from crlc.errors import SourceError, UsageError
 from crlc.export import dataset_folders
@@ -30,7 +28,7 @@ from crlc.export.tables import COLUMNS
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import write_handmade_run
 from tests.fixtures.images import save_images
-from tests.fixtures.tiny_run import CLUSTERS, import_tiny_dataset, write_tiny_run
+from tests.fixtures.tiny_run import CLUSTERS, annotate_tiny_run, import_tiny_dataset, write_tiny_run
 
 
 @pytest.fixture
@@ -38,11 +36,7 @@ def export(workspace: Workspace, tmp_path: Path) -> RunExport:
     """Return twelve images: 1 has a label, 2 is excluded, the original of 12 is missing, cluster 0 is called `test`."""
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     run = write_tiny_run(workspace, dataset)
-    with AnnotationStore(dataset) as annotations:
-        annotations.label([1], "=dog")
-        annotations.exclude([2])
-        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "test")
-        state = annotations.refresh()
+    state = annotate_tiny_run(dataset, run, "=dog", "test")
     (tmp_path / "set" / "c" / "00003.png").unlink()
     return RunExport.from_run(run, dataset, state)
 

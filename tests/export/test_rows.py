@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose
 from crlc.annotations.store import AnnotationStore
 from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.clusters.names import get_display_names, get_trained_names
+from crlc.clusters.probabilities import MISSING
 from crlc.data.dataset import ImageDataset
-from crlc.export.rows import MISSING, RowChunk, RunExport, find_second_best
+from crlc.export.rows import RowChunk, RunExport
 from crlc.runs.folder import RunFolder
 from crlc.workspace import Workspace
-from tests.fixtures.export_run import PATHS, Q, add_image, make_run
+from tests.fixtures.export_run import PATHS, add_image, make_run
 from tests.fixtures.handmade_dataset import change_content, remove_image, write_handmade_dataset
 
 
@@ -72,25 +73,6 @@ def test_rows_follow_manual_edits(run: RunFolder, dataset: ImageDataset):
     assert chunk.second_cluster.tolist() == [0, 0, 1, 0, 1]  # for the moved image: the predicted cluster
     assert_allclose(chunk.second_probability, [0.2, 0.5, 0.3, 0.3, 0.15])
     assert chunk.is_excluded.tolist() == [False, False, False, False, True]
-
-
-def test_find_second_best_adds_probabilities_of_merged_clusters():
-    second, probability = find_second_best(Q.copy(), {2: 1}, np.array([0, 0, 1, 1, 1]))
-    assert second.tolist() == [1, 1, 0, 0, 0]
-    assert_allclose(probability, [0.4, 0.5, 0.2, 0.05, 0.3])
-
-
-def test_find_second_best_leaves_out_a_split_cluster_merged_elsewhere():
-    # Part 3 of cluster 2 was merged into 0: the image is in 0, the model predicted 2.
-    second, probability = find_second_best(Q[4:].copy(), {3: 0}, np.array([0]), np.array([2]))
-    assert second.tolist() == [1]
-    assert_allclose(probability, [0.3])
-
-
-def test_find_second_best_is_missing_without_another_cluster():
-    second, probability = find_second_best(Q.copy(), {1: 0, 2: 0}, np.zeros(5, np.int32))
-    assert second.tolist() == [MISSING] * 5
-    assert np.isnan(probability).all()
 
 
 def test_rows_are_read_in_chunks(run: RunFolder, dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch):

@@ -21,9 +21,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from torch import Tensor, nn
 
+from crlc.backbone_catalogue import DEFAULT_BACKBONE
 from crlc.errors import SourceError, UsageError
 from crlc.model.architectures import build_untrained_backbone
-from crlc.model.installed_weights import INSTALLED_WEIGHTS, find_default_weights, find_installed_weights
+from crlc.model.installed_weights import INSTALLED_WEIGHTS, find_installed_weights
 from crlc.model.pretrained import PretrainedBackbone, load_pretrained, remove_classifier
 from crlc.training.setting_groups import PIP_BACKBONES
 from tests.conftest import ROOT
@@ -42,7 +43,9 @@ def default() -> PretrainedBackbone:
 def original() -> EfficientNet:
     """Return the network of the authors of the weights."""
     network = EfficientNet.from_name("efficientnet-lite0")
-    network.load_state_dict(torch.load(find_default_weights(), weights_only=True))
+    weights = find_installed_weights(DEFAULT_BACKBONE)
+    assert weights is not None
+    network.load_state_dict(torch.load(weights, weights_only=True))
     return network.eval()
 
 

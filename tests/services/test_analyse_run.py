@@ -18,7 +18,7 @@ from crlc.data.manifest import Manifest
 from crlc.errors import CrlcError, DamagedError, NotFoundError, UsageError
 from crlc.runs.folder import RunFolder
 from crlc.services import analyse_run as module
-from crlc.services.analyse_run import RunAnalysis, apply_edits_to_probabilities
+from crlc.services.analyse_run import RunAnalysis
 from crlc.services.compare_runs import compare_runs
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
@@ -181,13 +181,6 @@ def test_compute_quality_needs_two_images(workspace: Workspace, dataset: ImageDa
     exclude(dataset, 1, 2, 3, 4, 5)
     with pytest.raises(UsageError, match="one image"):
         open_analysis(workspace).compute_quality()
-
-
-def test_apply_edits_to_probabilities_adds_merged_and_moves_edited_ones():
-    q = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.6, 0.3, 0.1]], np.float32)
-    # The user merged clusters 1 and 2, and moved the third image from 0 to the new cluster 3.
-    edited = apply_edits_to_probabilities(q, np.array([0, 2, 0]), np.array([0, 1, 3]), {2: 1}, 4)
-    np.testing.assert_allclose(edited, [[0.5, 0.5, 0, 0], [0.1, 0.9, 0, 0], [0, 0.4, 0, 0.6]])
 
 
 def test_compute_quality_follows_cluster_edits(workspace: Workspace, dataset: ImageDataset):

@@ -8,16 +8,22 @@ import pyarrow.parquet
 import pytest
 
 from crlc.annotations.store import AnnotationStore
-from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.errors import CrlcError, NotFoundError, UsageError
 from crlc.runs.folder import RunFolder
-from crlc.services.export import FORMATS, Exporter, find_format, resolve_destination
+from crlc.services.export import FORMATS, PROVISIONAL_FORMATS, find_format, resolve_destination
 from crlc.services.export_types import ExportOptions
-from crlc.services.provisional_export import ProvisionalExporter
+from crlc.services.exporters import ProvisionalExporter, RunExporter
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
 from tests.fixtures.exported_tables import read_assignments
-from tests.fixtures.tiny_run import CLUSTERS, COORDINATES, import_tiny_dataset, write_exploration, write_tiny_run
+from tests.fixtures.tiny_run import (
+    CLUSTERS,
+    COORDINATES,
+    annotate_tiny_run,
+    import_tiny_dataset,
+    write_exploration,
+    write_tiny_run,
+)
 
 ALL = ExportOptions()
 
@@ -27,19 +33,16 @@ def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run in which image 1 has a formula as label, image 2 is excluded and cluster 0 has a name."""
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     run = write_tiny_run(workspace, dataset)
-    with AnnotationStore(dataset) as annotations:
-        annotations.label([1], "=cmd()")
-        annotations.exclude([2])
-        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "cats <b>")
+    annotate_tiny_run(dataset, run, "=cmd()", "cats <b>")
     return run
 
 
 @pytest.fixture
-def exporter(workspace: Workspace, run: RunFolder) -> Exporter:
-    return Exporter(workspace, run)
+def exporter(workspace: Workspace, run: RunFolder) -> RunExporter:
+    return RunExporter(workspace, run)
 
 
-def test_preview_of_a_table_has_rows_of_all_clusters(exporter: Exporter, tmp_path: Path):
+def test_preview_of_a_table_has_rows_of_all_clusters(exporter: RunExporter, tmp_path: Path):
     csv = FORMATS["csv"]
     preview = exporter.preview(csv, ALL)
     report = exporter.write(csv, tmp_path / "all.csv", ALL)
@@ -52,14 +55,14 @@ def test_preview_of_a_table_has_rows_of_all_clusters(exporter: Exporter, tmp_pat
     assert [row["image_id"] for row in exporter.preview(csv, ExportOptions(excluded=False), 3).rows] == [1, 5, 9]
 
 
-def test_write_table_can_leave_out_excluded_images(exporter: Exporter, tmp_path: Path):
+def test_write_table_can_leave_out_excluded_images(exporter: RunExporter, tmp_path: Path):
     without = ExportOptions(excluded=False)
     assert exporter.preview(FORMATS["csv"], without).count == 11
     exporter.write(FORMATS["parquet"], tmp_path / "some.parquet", without)
     assert [row.image_id for row in read_assignments(tmp_path / "some.parquet")] == [1, *range(3, 13)]
 
 
-def test_preview_shows_folders_and_labels_but_no_model(exporter: Exporter):
+def test_preview_shows_folders_and_labels_but_no_model(exporter: RunExporter):
     folders = exporter.preview(FORMATS["folders"], ALL)
     assert [(row["cluster"], row["name"], row["images"]) for row in folders.rows] == [
         (0, "cats <b>", 3),
@@ -71,7 +74,7 @@ def test_preview_shows_folders_and_labels_but_no_model(exporter: Exporter):
     assert exporter.preview(FORMATS["model"], ALL) is None
 
 
-def test_write_folders_counts_the_images_left_out(exporter: Exporter, tmp_path: Path):
+def test_write_folders_counts_the_images_left_out(exporter: RunExporter, tmp_path: Path):
     folders = FORMATS["folders"]
     report = exporter.write(folders, tmp_path / "sorted", ALL)
     assert (report.details["images"], report.details["clusters"], report.left_out["excluded"]) == (11, 3, 1)
@@ -86,7 +89,7 @@ def test_write_folders_counts_the_images_left_out(exporter: Exporter, tmp_path: 
         exporter.write(folders, tmp_path / "set" / "sorted", copies)
 
 
-def test_write_never_overwrites(exporter: Exporter, tmp_path: Path):
+def test_write_never_overwrites(exporter: RunExporter, tmp_path: Path):
     exporter.write(FORMATS["labels"], tmp_path / "labels.csv", ALL)
     assert (tmp_path / "labels.csv").read_text() == "path,label\na/00000.png,'=cmd()\n"
     with pytest.raises(UsageError, match="exists already"):
@@ -95,7 +98,7 @@ def test_write_never_overwrites(exporter: Exporter, tmp_path: Path):
         exporter.write(FORMATS["labels"], tmp_path / "nowhere" / "labels.csv", ALL)
 
 
-def test_resolve_destination_adds_the_default_file_name_to_a_folder(exporter: Exporter, tmp_path: Path):
+def test_resolve_destination_adds_the_default_file_name_to_a_folder(exporter: RunExporter, tmp_path: Path):
     csv = FORMATS["csv"]
     RunStore(exporter.workspace).rename(exporter.run, "Café: part 1/2 ")
     assert exporter.build_default_file_name(csv) == "set-Café-part-1-2.csv"
@@ -125,7 +128,7 @@ def test_export_options_refuse_unknown_values():
 
 @pytest.mark.parametrize("key", ["imagefolder", "fiftyone", "label-studio", "coco"])
 def test_formats_of_other_tools_count_the_images_and_explain_how_to_load_them(
-    exporter: Exporter, tmp_path: Path, key: str
+    exporter: RunExporter, tmp_path: Path, key: str
 ):
     path = tmp_path / f"out{FORMATS[key].suffix}"
     report = exporter.write(FORMATS[key], path, ALL)
@@ -156,6 +159,11 @@ def test_provisional_clusters_are_exported_without_confidence(workspace: Workspa
     exporter.write(FORMATS["html"], tmp_path / "map.html", ALL)
     with pytest.raises(UsageError, match="tsne"):
         exporter.write(FORMATS["csv"], tmp_path / "other.csv", ExportOptions("tsne"))
+    for key in ("model", "onnx"):
+        assert key not in PROVISIONAL_FORMATS
+        with pytest.raises(UsageError, match="provisional"):
+            exporter.write(FORMATS[key], tmp_path / f"file.{key}", ALL)
+        assert not (tmp_path / f"file.{key}").exists()
 
 
 def test_export_command_of_provisional_clusters(crlc, workspace: Workspace, tmp_path: Path):

@@ -15,7 +15,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.errors import NotFoundError, UsageError
 from crlc.runs.results import get_index_file, get_maps_folder
 from crlc.services.analyse_run import RunAnalysis
-from crlc.services.maps import compute_map, load_map, place_on_map, start_map
+from crlc.services.maps import ensure_map, load_map, place_on_map, start_map
 from crlc.services.neighbours import RunNeighbours
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import build_numbered_paths, change_content, remove_image, write_handmade_dataset
@@ -116,15 +116,15 @@ def test_find_nearest_uses_a_stored_approximate_index(workspace: Workspace):
 def test_compute_map_is_stored_and_keeps_excluded_images(workspace: Workspace, dataset: ImageDataset):
     analysis = open_analysis(workspace)
     assert load_map(analysis, PCA) is None
-    coordinates = compute_map(analysis, PCA)
+    coordinates = ensure_map(analysis, PCA)
     assert coordinates.shape == (6, 2)
     (file,) = get_maps_folder(analysis.run).glob("map-*.npy")
     stamp = file.stat().st_mtime_ns
     exclude(dataset, 2)
-    np.testing.assert_array_equal(compute_map(open_analysis(workspace), PCA), coordinates[[0, 2, 3, 4, 5]])
+    np.testing.assert_array_equal(ensure_map(open_analysis(workspace), PCA), coordinates[[0, 2, 3, 4, 5]])
     assert file.stat().st_mtime_ns == stamp
     file.write_text("foreign")
-    np.testing.assert_array_equal(compute_map(open_analysis(workspace), PCA), coordinates[[0, 2, 3, 4, 5]])
+    np.testing.assert_array_equal(ensure_map(open_analysis(workspace), PCA), coordinates[[0, 2, 3, 4, 5]])
 
 
 @pytest.mark.usefixtures("dataset")

@@ -11,7 +11,7 @@ import pytest
 
 from crlc.data.imported_vectors import read_imported_vectors
 from crlc.errors import UsageError
-from crlc.services.vectors import apply_to_request, require_vectors
+from crlc.services.vectors import apply_vectors_to_request, require_vectors
 from crlc.training.request import TrainRequest
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
@@ -79,7 +79,7 @@ def test_a_run_on_vectors_has_no_backbone_for_other_images(crlc, tmp_path: Path)
 def test_vectors_are_the_default_only_for_requests_that_leave_the_network_open(points):
     backbone = read_imported_vectors(points).backbone
     for request in (TrainRequest(), TrainRequest(backbone="vectors"), TrainRequest(method="two-stage")):
-        applied = apply_to_request(points, request)
+        applied = apply_vectors_to_request(points, request)
         assert (applied.backbone, applied.frozen) == (backbone, True)
     for request in (
         TrainRequest(backbone="small"),
@@ -88,7 +88,7 @@ def test_vectors_are_the_default_only_for_requests_that_leave_the_network_open(p
         TrainRequest(preset="paper-cifar10"),
         TrainRequest(assignments=("model.backbone=small",)),
     ):
-        assert apply_to_request(points, request) == request
+        assert apply_vectors_to_request(points, request) == request
 
 
 @pytest.mark.usefixtures("points")

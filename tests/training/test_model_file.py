@@ -18,7 +18,7 @@ from crlc.errors import CrlcError, DamagedError, NotFoundError, UsageError
 from crlc.model import CrlcNetwork
 from crlc.model.architectures import build_untrained_backbone
 from crlc.services.assign import assign_source
-from crlc.training.model_file import ClusterNames, TrainedModel, load_model, save_model
+from crlc.training.model_file import ModelClusters, TrainedModel, load_model, save_model
 from crlc.training.network_builder import build_network
 from crlc.training.settings import TrainSettings
 
@@ -31,7 +31,7 @@ def build_model(settings: TrainSettings) -> TrainedModel:
     for name, values in network.named_buffers():
         if name.startswith("projection."):
             values.normal_(generator=torch.Generator().manual_seed(1))
-    return TrainedModel("run-1", network, settings, 1, ClusterNames({0: "cat", 2: "dög"}, {1: 0}))
+    return TrainedModel("run-1", network, settings, 1, ModelClusters({0: "cat", 2: "dög"}, {1: 0}))
 
 
 @torch.no_grad()

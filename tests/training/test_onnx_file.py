@@ -15,7 +15,7 @@ from PIL import Image
 from crlc.data.decode import decode_square
 from crlc.export.onnx_script import ONNX_SCRIPT
 from crlc.services.assign import assign_source
-from crlc.training.model_file import ClusterNames, TrainedModel
+from crlc.training.model_file import ModelClusters, TrainedModel
 from crlc.training.network_builder import build_network
 from crlc.training.onnx_file import write_onnx_file
 from tests.fixtures.training_runs import FROZEN, TINY
@@ -49,7 +49,7 @@ def make_model(settings) -> TrainedModel:
         with torch.no_grad():
             features = network.compute_backbone_vectors(torch.rand(24, 3, 32, 32))
         network.projection.fit(lambda: [features])
-    return TrainedModel("run-1", network, settings, 1, ClusterNames({0: "cats & dogs"}, {2: 0}))
+    return TrainedModel("run-1", network, settings, 1, ModelClusters({0: "cats & dogs"}, {2: 0}))
 
 
 @pytest.mark.parametrize("settings", [TINY, FROZEN], ids=["end-to-end", "frozen"])

@@ -9,20 +9,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 
-from crlc.annotations.label_set import LabelSet
 from crlc.model import NetworkOutput
 from crlc.training.batches import LabelTargets
 from crlc.training.inputs import FeatureInputs
 from crlc.training.pseudo_labels import write_pseudo_labels
-from crlc.training.semi import (
-    build_initial_weights,
-    build_semi_settings,
-    make_label_targets,
-    match_names_to_outputs,
-)
 from crlc.training.subhead_selection import weight_subheads
-from crlc.training.trainer import OptionalInputs, Trainer
-from tests.fixtures.training_runs import FROZEN, create_trainer, make_colour_images, read_records, train
+from tests.fixtures.training_runs import FROZEN, SemiChild, make_colour_images, read_records, train
 
 COUNT, CLUSTERS, SUBHEADS, NEIGHBOURS = 60, 3, 2, 12
 
@@ -103,24 +95,11 @@ def test_semi_run_on_frozen_features_follows_labels_and_resumes_exactly(tmp_path
     images = make_colour_images()
     assert images.classes is not None
     parent = train(tmp_path / "parent", FROZEN.replace(epochs=1), images)  # too short for good clusters
-    arrays, metadata = parent.folder.open_result()
-    labelled = np.arange(12)
-    names = [f"colour {number}" for number in images.classes[labelled]]
-    named = match_names_to_outputs(arrays["q"], arrays["by_subhead"], metadata["subhead"], labelled, names)
-    labels = LabelSet.from_mapping(dict(zip(images.ids[labelled].tolist(), names, strict=True)))
-    settings = build_semi_settings(FROZEN, named.clusters, len(images)).replace(epochs=20)
-    assert settings.clustering_loss.pseudo_label_weight > 0
-    state = parent.network.export_learned_state()
-
-    def make_child(name: str) -> Trainer:
-        optional = OptionalInputs(
-            labels=make_label_targets(labels, images.ids, named), initial_weights=build_initial_weights(state, named, 0)
-        )
-        return create_trainer(tmp_path / name, settings, images, optional_inputs=optional)
-
-    whole = make_child("whole")
+    child = SemiChild(parent, images, [f"colour {number}" for number in images.classes[:12]])
+    assert child.settings.clustering_loss.pseudo_label_weight > 0
+    whole = child.create(tmp_path / "whole")
     whole.run()
-    by_name = named.get_names_by_output()
+    by_name = child.named.get_names_by_output()
 
     def score(clusters: np.ndarray) -> float:
         """Return the fraction of images in the cluster with the name of their class."""
@@ -129,11 +108,7 @@ def test_semi_run_on_frozen_features_follows_labels_and_resumes_exactly(tmp_path
 
     after = score(whole.folder.open_result()[0]["cluster"])
     assert after > 0.85
-    assert after > score(arrays["cluster"]) + 0.05
+    assert after > score(parent.folder.open_result()[0]["cluster"]) + 0.05
     assert not (tmp_path / "whole" / "pseudo-labels.npy").exists()
-    cut = make_child("cut")
-    for _ in range(17):
-        cut.train_step()
-    cut.save_checkpoint()
-    make_child("cut").run()
+    child.cut_and_resume(tmp_path / "cut", steps=17)
     assert read_records(tmp_path / "cut") == read_records(tmp_path / "whole")

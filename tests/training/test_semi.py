@@ -17,8 +17,7 @@ from crlc.training.semi import (
     make_label_targets,
     match_names_to_outputs,
 )
-from crlc.training.trainer import OptionalInputs, Trainer
-from tests.fixtures.training_runs import TINY, create_trainer, make_shape_images, read_records, train
+from tests.fixtures.training_runs import TINY, SemiChild, make_shape_images, read_records, train
 
 # Six images, three clusters, two subheads; the second has the same groups under other numbers.
 CLUSTERS = np.array([[0, 2], [0, 2], [1, 0], [1, 0], [2, 1], [2, 1]], dtype=np.int32)
@@ -88,32 +87,15 @@ def test_semi_run_learns_names_and_resumes_exactly(tmp_path: Path):
     images = make_shape_images()
     assert images.classes is not None
     parent = train(tmp_path / "parent", TINY.replace(epochs=4))
-    arrays, metadata = parent.folder.open_result()
-    labelled = np.arange(12)
-    names = [f"kind {number}" for number in images.classes[labelled]]
-    labels = LabelSet.from_mapping(dict(zip(images.ids[labelled].tolist(), names, strict=True)))
-    named = match_names_to_outputs(arrays["q"], arrays["by_subhead"], metadata["subhead"], labelled, names)
-    settings = build_semi_settings(TINY, named.clusters, len(images)).replace(epochs=20)
-    state = parent.network.export_learned_state()
-
-    def make_child(name: str) -> Trainer:
-        optional = OptionalInputs(
-            labels=make_label_targets(labels, images.ids, named), initial_weights=build_initial_weights(state, named, 0)
-        )
-        return create_trainer(tmp_path / name, settings, images, optional_inputs=optional)
-
-    whole = make_child("whole")
+    child = SemiChild(parent, images, [f"kind {number}" for number in images.classes[:12]])
+    whole = child.create(tmp_path / "whole")
     whole.run()
     result = whole.folder.open_result()[0]
-    predicted = np.array([named.get_names_by_output().get(cluster) for cluster in result["cluster"].tolist()])
+    predicted = np.array([child.named.get_names_by_output().get(cluster) for cluster in result["cluster"].tolist()])
     is_right = predicted == np.array([f"kind {number}" for number in images.classes])
     assert is_right[12:].mean() > 0.9  # by name, on images without a label
     assert all(record["labels"] is not None for record in read_records(tmp_path / "whole") if record["kind"] == "epoch")
-    cut = make_child("cut")
-    for _ in range(17):
-        cut.train_step()
-    cut.save_checkpoint()
-    make_child("cut").run()
+    child.cut_and_resume(tmp_path / "cut", steps=17)
     assert read_records(tmp_path / "cut") == read_records(tmp_path / "whole")
 
 

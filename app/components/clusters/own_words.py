@@ -29,7 +29,7 @@ def show_own_words(view: RunView) -> None:
     """Show the popover; the suggestions appear on the cards in place of ImageNet's words."""
     _receive_suggestions(view)
     with st.popover("Own words", key="own-words", width="stretch"):
-        if find_feature_sources(view.dataset.folder / "features"):
+        if find_feature_sources(view.dataset.features_folder):
             _show_words_form(view)
         else:
             _show_model(view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.background.commands import Command, CommandResult, build_timing_command, get_command_runner
+from app.background.commands import BackgroundCommand, CommandResult, build_timing_command, get_command_runner
 from app.components.common.action_button import show_action_button
 from app.components.common.safe_text import show_caption, show_error
 from app.state.widgets import get_widget_value
@@ -121,7 +121,7 @@ def _show_reason(
     show_caption(f"{ready}{text}{notes}")
 
 
-def _build_estimate_command(workspace: Workspace, view: RunView) -> Command:
+def _build_estimate_command(workspace: Workspace, view: RunView) -> BackgroundCommand:
     """Return the command that estimates the time; it does not depend on the number of labels, so it runs once."""
     arguments = build_semi_arguments(view.dataset.name, view.name, with_moves=False)
     return build_timing_command(workspace, view.dataset, "train", *arguments, "--dry-run")

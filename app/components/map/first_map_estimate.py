@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.background.commands import Command, build_dataset_command, get_command_runner
+from app.background.commands import BackgroundCommand, build_dataset_command, get_command_runner
 from app.components.common.safe_text import show_caption
 from crlc.data.dataset import ImageDataset
 from crlc.formatting import format_duration
@@ -13,7 +13,7 @@ from crlc.workspace import Workspace
 _POLL_SECONDS = 1.0
 
 
-def build_first_map_estimate_command(workspace: Workspace, dataset: ImageDataset) -> Command:
+def build_first_map_estimate_command(workspace: Workspace, dataset: ImageDataset) -> BackgroundCommand:
     """Return the command that estimates the time to the first map: an exploration with a PCA map."""
     return build_dataset_command(workspace, dataset, "explore", dataset.name, "--method", "pca", "--dry-run")
 
@@ -26,7 +26,7 @@ def show_first_map_estimate(workspace: Workspace, dataset: ImageDataset, *, may_
     st.fragment(_show, run_every=_POLL_SECONDS if pending else None)(command, pending=pending)
 
 
-def _show(command: Command, *, pending: bool) -> None:
+def _show(command: BackgroundCommand, *, pending: bool) -> None:
     result = get_command_runner().submit(command) if pending else get_command_runner().get_result(command)
     if pending and result is not None and result.is_finished:
         st.rerun()  # ends the polling

@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.background.commands import (
-    Command,
+    BackgroundCommand,
     CommandResult,
     build_dataset_command,
     build_timing_command,
@@ -34,7 +34,7 @@ _HEIGHT_PIXELS = 150
 _MIN_CURVE_POINTS, _CURVE_MULTIPLE = 18, 2
 
 
-def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> Command:
+def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: TrainForm) -> BackgroundCommand:
     """Return the command that estimates the time of a training run; it is the same for quick, balanced and best.
 
     One command times all three, so that their times are in order, and choosing another needs no new measurement.
@@ -43,7 +43,7 @@ def build_estimate_command(workspace: Workspace, dataset: ImageDataset, form: Tr
     return build_timing_command(workspace, dataset, "train", *form.to_arguments(), "--dry-run")
 
 
-def build_count_command(workspace: Workspace, dataset: ImageDataset) -> Command:
+def build_count_command(workspace: Workspace, dataset: ImageDataset) -> BackgroundCommand:
     """Return the command that suggests a number of clusters."""
     return build_dataset_command(workspace, dataset, "count", dataset.name)
 
@@ -55,7 +55,7 @@ def read_planned_settings(result: CommandResult | None, preset: str) -> TrainSet
     return TrainSettings.from_json(result.content["presets"][preset]["settings"])
 
 
-def show_estimate(command: Command, preset: str, *, images: int, may_measure: bool) -> None:
+def show_estimate(command: BackgroundCommand, preset: str, *, images: int, may_measure: bool) -> None:
     """Show the estimated time of a preset, and of the other main presets.
 
     Args:
@@ -71,7 +71,9 @@ def show_estimate(command: Command, preset: str, *, images: int, may_measure: bo
     )
 
 
-def _show_estimate(command: Command, preset: str, images: int, *, may_measure: bool, is_pending: bool) -> None:
+def _show_estimate(
+    command: BackgroundCommand, preset: str, images: int, *, may_measure: bool, is_pending: bool
+) -> None:
     runner = get_command_runner()
     result = runner.submit(command) if may_measure else runner.get_result(command) or CommandResult()
     if is_pending and result.is_finished:
@@ -134,7 +136,7 @@ def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
         _show_count(command, known, dataset.name)
 
 
-def _wait_for_count(command: Command) -> None:
+def _wait_for_count(command: BackgroundCommand) -> None:
     """Show the progress of the command; redraw the page when it has finished."""
     result = get_command_runner().submit(command, is_urgent=True)  # the user waits for it, unlike for an estimate
     if result.is_finished:
@@ -143,7 +145,7 @@ def _wait_for_count(command: Command) -> None:
     show_caption("Starting…" if result.progress is None else format_progress(result.progress, " · "))
 
 
-def _show_count(command: Command, result: CommandResult, dataset: str) -> None:
+def _show_count(command: BackgroundCommand, result: CommandResult, dataset: str) -> None:
     if result.content is None:
         show_error(result.error)
         st.button("Try again", on_click=get_command_runner().forget, args=(command,), key="count-again")

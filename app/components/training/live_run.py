@@ -5,7 +5,8 @@ Everything is read from the run's files and the queue, so that all tabs show the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -34,7 +35,6 @@ from crlc.jobs.queue import JobQueue
 from crlc.jobs.shared_queue import get_queue
 from crlc.runs.folder import RunFolder
 from crlc.runs.metrics_follower import get_follower
-from crlc.runs.metrics_log import Record
 from crlc.runs.state import RunState, RunStatus
 from crlc.workspace import Workspace
 from crlc.workspace.runs import RunStore
@@ -166,7 +166,9 @@ def _show_buttons(queue: JobQueue, run: RunFolder, view: TrainingProgressView, j
             )
 
 
-def _show_next_steps(run: RunFolder, view: TrainingProgressView, status: RunStatus, settings: Record) -> None:
+def _show_next_steps(
+    run: RunFolder, view: TrainingProgressView, status: RunStatus, settings: Mapping[str, Any]
+) -> None:
     """Show buttons that open the clusters, even during training; always visible, so that nothing moves."""
     metadata = read_result_metadata(run)
     in_progress = "" if metadata is not None and metadata.get("final", True) else " (in progress)"

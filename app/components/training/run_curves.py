@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from app.components.common.safe_text import show_caption
-from app.figures.curves import Record, plot_class_metrics, plot_cluster_information, plot_cluster_sizes, plot_loss
+from app.figures.curves import plot_class_metrics, plot_cluster_information, plot_cluster_sizes, plot_loss
 from app.view_models.training_progress import TrainingProgressView, summarize_sizes
+from crlc.runs.metrics_log import Record
 from crlc.training.metric_names import CLASSIFICATION_ACCURACY
 
 _BARE = {"displayModeBar": False}

@@ -15,9 +15,9 @@ from starlette.types import Receive, Scope, Send
 
 from app.view_models.export_previews import open_exporter, open_provisional_exporter, open_run
 from crlc.errors import CrlcError, NotFoundError
-from crlc.services.export import FORMATS, Exporter
+from crlc.services.export import FORMATS, PROVISIONAL_FORMATS
 from crlc.services.export_types import ExportFormat, ExportOptions
-from crlc.services.provisional_export import PROVISIONAL_FORMATS, ProvisionalExporter
+from crlc.services.exporters import Exporter, ProvisionalExporter
 from crlc.workspace import Workspace
 
 _HEADERS = {
@@ -44,7 +44,11 @@ def build_export_url(exporter: Exporter, export_format: ExportFormat, options: E
     }
     query = urlencode({name: value for name, value in parameters.items() if value})
     is_provisional = isinstance(exporter, ProvisionalExporter)
-    name = f"provisional/{quote(exporter.dataset.name, safe='')}" if is_provisional else quote(exporter.run.id, safe="")
+    name = (
+        f"provisional/{quote(exporter.dataset.name, safe='')}"
+        if is_provisional
+        else quote(exporter.get_run().id, safe="")
+    )
     return f"/exports/{name}/{export_format.key}" + (f"?{query}" if query else "")
 
 

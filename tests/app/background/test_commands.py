@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.background.commands import Command, CommandRunner, CommandState, parse_report
+from app.background.commands import BackgroundCommand, CommandRunner, CommandState, parse_report
 from crlc.progress import Progress
 
 WAIT_SECONDS = 60
@@ -35,7 +35,7 @@ def runner() -> Iterator[CommandRunner]:
 
 
 @pytest.fixture
-def endless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+def endless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> BackgroundCommand:
     """Replace `crlc train` by an endless command; other commands are real."""
     from app.background import commands
 
@@ -46,10 +46,10 @@ def endless(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
         "python_command",
         lambda *arguments: [sys.executable, "-c", script] if "train" in arguments else real(*arguments),
     )
-    return Command(tmp_path / "workspace", ("train",))
+    return BackgroundCommand(tmp_path / "workspace", ("train",))
 
 
-def wait_for_progress(runner: CommandRunner, command: Command) -> Progress:
+def wait_for_progress(runner: CommandRunner, command: BackgroundCommand) -> Progress:
     """Submit a command, and wait until it has reported."""
     runner.submit(command)
 
@@ -63,13 +63,13 @@ def wait_for_progress(runner: CommandRunner, command: Command) -> Progress:
 
 
 def test_runner_caches_results_and_explains_failures(runner: CommandRunner, tmp_path: Path):
-    command = Command(tmp_path, ("datasets",))
+    command = BackgroundCommand(tmp_path, ("datasets",))
     assert runner.get_result(command) is None
     assert runner.submit(command).content is None
     result = runner.wait(command, WAIT_SECONDS)
     assert (result.state, result.content["datasets"]) == (CommandState.DONE, [])
     assert runner.submit(command) is result
-    failing = Command(tmp_path, ("dataset", "nothing"))
+    failing = BackgroundCommand(tmp_path, ("dataset", "nothing"))
     failed = runner.wait(failing, WAIT_SECONDS)
     assert (failed.state, failed.content) == (CommandState.FAILED, None)
     assert "'nothing'" in failed.error
@@ -78,8 +78,10 @@ def test_runner_caches_results_and_explains_failures(runner: CommandRunner, tmp_
     assert runner.get_result(failing) is None
 
 
-def test_runner_reports_progress_and_can_cancel_a_command(runner: CommandRunner, endless: Command, tmp_path: Path):
-    waiting = Command(tmp_path, ("datasets",))
+def test_runner_reports_progress_and_can_cancel_a_command(
+    runner: CommandRunner, endless: BackgroundCommand, tmp_path: Path
+):
+    waiting = BackgroundCommand(tmp_path, ("datasets",))
     assert wait_for_progress(runner, endless) == REPORT
     assert runner.submit(waiting).state == CommandState.WAITING
     assert not runner.cancel(waiting)  # it was not running
@@ -90,8 +92,10 @@ def test_runner_reports_progress_and_can_cancel_a_command(runner: CommandRunner,
     assert runner.get_result(waiting).state == CommandState.DONE  # a result stays
 
 
-def test_runner_reports_a_process_that_the_system_killed(runner: CommandRunner, endless: Command, tmp_path: Path):
-    """It is not cancelled: nobody asked for that, and memory may be short."""
+def test_runner_reports_a_process_that_the_system_killed(
+    runner: CommandRunner, endless: BackgroundCommand, tmp_path: Path
+):
+    """It is not cancelled: the page did not request it, and memory may be short."""
     wait_for_progress(runner, endless)
     psutil.Process(int((tmp_path / PID_FILE).read_text())).kill()
     result = runner.wait(endless, WAIT_SECONDS)
@@ -99,7 +103,7 @@ def test_runner_reports_a_process_that_the_system_killed(runner: CommandRunner, 
     assert "memory" in result.error
 
 
-def test_close_kills_the_running_command(runner: CommandRunner, endless: Command, tmp_path: Path):
+def test_close_kills_the_running_command(runner: CommandRunner, endless: BackgroundCommand, tmp_path: Path):
     wait_for_progress(runner, endless)
     pid = int((tmp_path / PID_FILE).read_text())
     assert psutil.pid_exists(pid)
@@ -108,8 +112,8 @@ def test_close_kills_the_running_command(runner: CommandRunner, endless: Command
     closing.join(WAIT_SECONDS)
     assert not closing.is_alive()
     assert not psutil.pid_exists(pid)
-    runner.submit(Command(tmp_path, ("datasets",)))
-    assert runner.get_result(Command(tmp_path, ("datasets",))) is None  # a closed runner starts nothing
+    runner.submit(BackgroundCommand(tmp_path, ("datasets",)))
+    assert runner.get_result(BackgroundCommand(tmp_path, ("datasets",))) is None  # a closed runner starts nothing
 
 
 @pytest.mark.parametrize(
@@ -127,9 +131,11 @@ def test_parse_report_reads_progress_and_errors_only(line: str, report: Progress
     assert parse_report(line) == report
 
 
-def test_urgent_command_does_not_wait_for_a_running_one(runner: CommandRunner, endless: Command, tmp_path: Path):
+def test_urgent_command_does_not_wait_for_a_running_one(
+    runner: CommandRunner, endless: BackgroundCommand, tmp_path: Path
+):
     wait_for_progress(runner, endless)
-    urgent = Command(tmp_path / "workspace", ("datasets",))
+    urgent = BackgroundCommand(tmp_path / "workspace", ("datasets",))
     runner.submit(urgent, is_urgent=True)
     assert runner.wait(urgent, WAIT_SECONDS).state == CommandState.DONE
     assert runner.get_result(endless) is None  # cancelled, and not cached

@@ -7,7 +7,7 @@ import pytest
 
 from app.figures.colours import PALETTE, UNKNOWN_COLOUR
 from app.view_models import colouring
-from app.view_models.colouring import NO_VALUE, compute_colouring, list_colourings, list_column_colourings
+from app.view_models.colouring import UNKNOWN_VALUE, compute_colouring, list_colourings, list_column_colourings
 from app.view_models.view_cache import open_annotations, open_run_view
 from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
@@ -44,10 +44,10 @@ def test_colouring_of_a_run_has_values_and_legend(workspace: Workspace, tmp_path
         first = compute_colouring(open_run_view(workspace, run), "label")
         annotations.label([1], "ant")
     second = compute_colouring(open_run_view(workspace, run), "label")
-    assert first.values.tolist() == [NO_VALUE] * 2 + [0] + [NO_VALUE] * 9
-    assert second.values.tolist() == [1, NO_VALUE, 0] + [NO_VALUE] * 9
+    assert first.values.tolist() == [UNKNOWN_VALUE] * 2 + [0] + [UNKNOWN_VALUE] * 9
+    assert second.values.tolist() == [1, UNKNOWN_VALUE, 0] + [UNKNOWN_VALUE] * 9
     assert [entry["text"] for entry in second.scale["entries"]] == ["zebra", "ant", "not labelled"]
-    assert [second.describe(value) for value in (1, NO_VALUE)] == ["ant", "not labelled"]
+    assert [second.describe(value) for value in (1, UNKNOWN_VALUE)] == ["ant", "not labelled"]
     assert second.get_colour(1) == UNKNOWN_COLOUR
     assert open_annotations(dataset).refresh().all_label_names == ("zebra", "ant")
 
@@ -71,7 +71,7 @@ def test_colouring_by_a_column(workspace: Workspace, tmp_path):
     assert known[0] == 0
     assert known[5] == 65534
     assert (np.diff(known.astype(int)) >= 0).all()
-    assert set(by_date.values[6:].tolist()) <= {NO_VALUE}
+    assert set(by_date.values[6:].tolist()) <= {UNKNOWN_VALUE}
     assert (by_date.scale["low"], by_date.scale["high"][0]) == ("Taken ≤ 1970-01-01", "≥")
     by_camera = compute_colouring(view, "column:camera")
     texts = [(entry["text"], entry["count"], entry["colour"]) for entry in by_camera.scale["entries"]]

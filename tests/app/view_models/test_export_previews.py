@@ -16,7 +16,6 @@ from app.server.routes.exports import build_attachment_header, build_download_na
 from app.urls import build_labels_url
 from app.view_models.export_previews import open_exporter, open_provisional_exporter, preview_export
 from crlc.annotations.store import AnnotationStore
-from crlc.clusters.clustering import ClusterEditor, Clustering
 from crlc.runs.folder import RunFolder
 from crlc.services.export import FORMATS
 from crlc.services.export_types import ExportOptions, ExportReport
@@ -28,6 +27,7 @@ from tests.fixtures.tiny_run import (
     CLUSTERS,
     CONFIDENCES,
     COORDINATES,
+    annotate_tiny_run,
     import_tiny_dataset,
     write_exploration,
     write_tiny_run,
@@ -41,17 +41,8 @@ def run(workspace: Workspace, tmp_path: Path) -> RunFolder:
     """Return a run whose image 1 has a spreadsheet formula as its label; image 2 is excluded, cluster 0 is named."""
     dataset = import_tiny_dataset(workspace, tmp_path / "set")
     run = write_tiny_run(workspace, dataset)
-    annotate(workspace, run)
+    annotate_tiny_run(dataset, run, "=cmd()", "cats <b>")
     return run
-
-
-def annotate(workspace: Workspace, run: RunFolder) -> None:
-    """Label image 1, exclude image 2, and name cluster 0."""
-    dataset = workspace.open_dataset("set")
-    with AnnotationStore(dataset) as annotations:
-        annotations.label([1], "=cmd()")
-        annotations.exclude([2])
-        ClusterEditor(annotations, Clustering.from_run(run, dataset)).set_name(0, "cats <b>")
 
 
 def test_download_of_a_file_with_a_script_has_both(
@@ -111,7 +102,7 @@ def test_build_attachment_header_escapes_any_name():
 @pytest.mark.slow
 def test_export_route_serves_files_by_run_and_format(app: RunningApp, tmp_path: Path):
     run = write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
-    annotate(app.workspace, run)
+    annotate_tiny_run(app.workspace.open_dataset("set"), run, "=cmd()", "cats <b>")
     exporter = open_exporter(app.workspace, run)
     folders_before = set(Path(tempfile.gettempdir()).glob("crlc-export-*"))
     for key, name in (

@@ -7,22 +7,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from app.components.gallery.image_grid import LOADER_SCRIPT
 from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
 from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import Colouring, compute_colouring
-from app.view_models.image_selection import encode_mask
+from app.view_models.image_selection import Mask, encode_mask
 from crlc.export.scatter_map import read_map_script, read_map_style
 
 _HERE = Path(__file__).parent
 _HOVER_PIXELS = 160
 _THUMBNAIL_PIXELS = 96
-Mask = NDArray[np.bool_]
 
 
 class Focus(NamedTuple):
