@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocket, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from tests.app.conftest import RunningApp
@@ -26,6 +27,13 @@ RECORD = """() => {
   new MutationObserver(() => {
     if (sign.checkVisibility()) window.heard.shown ??= performance.now();
   }).observe(sign, { attributes: true });
+}"""
+RECORD_CLEARED = """() => new MutationObserver(() => {
+  if (!document.querySelector('h1')) window.isCleared = true;
+}).observe(document.body, { childList: true, subtree: true })"""
+KEEP_SOCKET = """() => {
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (...content) { window.socket = this; return send.apply(this, content); };
 }"""
 IS_IDLE = "() => !document.querySelector('#crlc-busy.shown') && !window.crlcFeedback.timer"
 
@@ -98,12 +106,7 @@ def test_sign_stays_until_the_page_has_answered_the_click(page: Page, app: Runni
     expect(page.locator("section.cluster")).to_have_count(3)
     page.wait_for_function("() => window.crlcFeedback")
     page.wait_for_function(IS_IDLE)
-    page.evaluate(
-        """() => {
-          const send = WebSocket.prototype.send;
-          WebSocket.prototype.send = function (...content) { window.socket = this; return send.apply(this, content); };
-        }"""
-    )
+    page.evaluate(KEEP_SOCKET)
     sign = page.locator("#crlc-busy.shown")
     with stopped(app):
         by_key(page, "clusters-sort").get_by_role("radio").nth(1).click()
@@ -125,3 +128,33 @@ def test_sign_stays_until_the_page_has_answered_the_click(page: Page, app: Runni
         expect(sign).to_have_count(1)
     expect(page.get_by_role("dialog")).to_be_visible()
     page.wait_for_function(IS_IDLE)
+
+
+def test_page_is_restored_after_a_late_message_of_another_page(page: Page, app: RunningApp, tmp_path: Path):
+    write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
+    sent: list[bytes] = []
+    received: list[bytes] = []
+
+    def record(socket: WebSocket) -> None:
+        socket.on("framesent", lambda content: sent.append(content))
+        socket.on("framereceived", lambda content: received.append(content))
+
+    page.on("websocket", record)
+    page.add_init_script(f"({KEEP_SOCKET})()")
+    page.goto(app.url)
+    expect(page.get_by_role("heading", name="Start", level=1)).to_be_visible()
+    page.wait_for_function("() => window.crlcFeedback")
+    open_page(page, "Runs")
+    late = BackMsg.FromString(sent[-1])
+    open_page(page, "Clusters")
+    expect(page.locator("section.cluster")).to_have_count(3)
+    page.wait_for_function(IS_IDLE)
+
+    # A fragment of the sidebar has asked for a run on the Runs page, which starts after the Clusters page has opened.
+    fragments = [ForwardMsg.FromString(content).delta.fragment_id for content in received]
+    late.rerun_script.fragment_id = next(filter(None, fragments))
+    page.evaluate(RECORD_CLEARED)
+    page.evaluate("(bytes) => socket.send(new Uint8Array(bytes))", list(late.SerializeToString()))
+    page.wait_for_function("() => window.isCleared")
+    expect(page.get_by_role("heading", name="Clusters", level=1)).to_be_visible()
+    expect(page.locator("section.cluster")).to_have_count(3)

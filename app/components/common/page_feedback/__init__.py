@@ -1,4 +1,4 @@
-"""Component of every page: shows at once that a click was heard, and opens the keyboard shortcuts with the ? key.
+"""Component of every page: shows that a click was heard, opens the keyboard shortcuts, restores a cleared page.
 
 Streamlit shows nothing until the server answers a click, which takes seconds while a training uses all cores.
 """
@@ -33,6 +33,6 @@ def _read_style(theme: str) -> str:
 def show_page_feedback() -> None:
     """Add the style of all pages, the sign for a click that was heard, and the ? key."""
     st.html(_read_style("dark" if st.context.theme.type == "dark" else "light"))
-    found = _load_component()(key=_KEY, on_shortcuts_change=lambda: None)
+    found = _load_component()(key=_KEY, on_shortcuts_change=lambda: None, on_restored_change=lambda: None)
     if found.shortcuts is not None:
         show_keys()

@@ -1,6 +1,9 @@
 // Shows that a click was heard, and opens the keyboard shortcuts. Streamlit gives no sign between a click and the first
 // answer of the server: this watches the messages to the server, and shows a sign if one that the user caused is not
 // answered at once. Messages of pages that refresh themselves show no sign, and their runs are no answers.
+//
+// It also restores a page that Streamlit has cleared. A page that refreshes itself may send a message just before another
+// page opens; its run then starts late, and Streamlit takes its page for a new one and clears the page that is open.
 
 const CAUSED_MS = 5000; // a message this soon after a key or click was caused by it: a busy browser sends it late
 const PATIENCE_MS = 100; // a quicker answer shows no sign
@@ -55,7 +58,9 @@ function readRun(bytes) {
   if (!fields.has(4) && !fields.has(6)) return null; // neither new_session nor script_finished
   const run = readFields(fields.get(2)?.[0] ?? new Uint8Array()).get(6)?.[0] ?? new Uint8Array();
   const isEnded = fields.has(6) && fields.get(6)[0] !== 2; // 2: ended early, and runs again
-  return { isStarted: fields.has(4), isEnded, fragments: (readFields(run).get(2) ?? []).map(text) };
+  const fragments = (readFields(run).get(2) ?? []).map(text);
+  const page = fields.has(4) ? text(readFields(fields.get(4)[0]).get(9)?.[0] ?? new Uint8Array()) : null;
+  return { isStarted: fields.has(4), isEnded, fragments, page };
 }
 
 class Feedback {
@@ -113,11 +118,26 @@ class Feedback {
 
   /** Note the start or end of a run that answers the request: one of the whole page, or of its fragment. */
   receive(data) {
-    if (!this.timer || !(data instanceof ArrayBuffer)) return;
-    const run = readRun(new Uint8Array(data));
-    if (!run || (run.fragments.length && !run.fragments.includes(this.request.fragment))) return;
+    const run = data instanceof ArrayBuffer ? readRun(new Uint8Array(data)) : null;
+    if (!run) return;
+    if (run.isStarted) this.notePage(run);
+    if (run.isEnded) this.restorePage();
+    if (!this.timer || (run.fragments.length && !run.fragments.includes(this.request.fragment))) return;
     if (run.isStarted) this.hasStarted = true;
     if (run.isEnded && this.hasStarted) this.answeredAt = performance.now();
+  }
+
+  /** Note which page is open, and whether the run of a fragment of another page has cleared it. */
+  notePage(run) {
+    if (!run.fragments.length) Object.assign(this, { page: run.page, isCleared: false });
+    else if (this.page && run.page !== this.page) this.isCleared = true;
+  }
+
+  /** Run a cleared page again; not before the request of the user is answered, which may open yet another page. */
+  restorePage() {
+    if (!this.isCleared || this.timer) return;
+    this.isCleared = false;
+    setTimeout(() => this.send("restored", true)); // after Streamlit has handled the message
   }
 
   check() {
@@ -132,6 +152,7 @@ class Feedback {
       clearInterval(this.timer);
       this.timer = null;
       this.sign.classList.remove("shown");
+      this.restorePage();
     } else if (!this.sign.classList.contains("shown") && (!this.answeredAt || isBusy)) {
       this.placeRing();
       this.sign.classList.add("shown");
