@@ -18,12 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from crlc.cli.main import main
 from crlc.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[1]
 os.environ.setdefault("CRLC_CACHE", str(ROOT / ".pytest_cache" / "crlc"))  # not the cache of the user
+
+# The same inputs in every run, and no limits of time: a busy computer is not a failure. Tests that use a fixture with
+# several inputs leave nothing in it.
+_SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+hypothesis_settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=_SUPPRESSED)
+hypothesis_settings.load_profile("repeatable")
 
 
 def pytest_configure() -> None:

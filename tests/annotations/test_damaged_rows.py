@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crlc.annotations.store import AnnotationStore
@@ -46,7 +46,7 @@ def read_all(dataset: ImageDataset) -> None:
         annotations.read_history()
 
 
-@settings(max_examples=150, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150)
 @given(data=st.data())
 def test_annotation_store_reports_a_row_that_cannot_be_applied(labelled: ImageDataset, data: st.DataObject):
     kind, content = data.draw(st.sampled_from(OPERATIONS))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crlc.annotations.operations import (
@@ -168,7 +168,7 @@ def test_state_equals_that_of_a_naive_model(steps):
     assert describe(frozen) == models[-1].describe()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 @given(operation_sequences(longest=8))
 def test_undo_and_redo_of_all_operations_restore_every_state(steps):
     models = [NaiveState(), *(model for _, model in steps)]

@@ -195,7 +195,7 @@ def test_unknown_run_error_suggests_a_similar_id_or_prefix(crlc, workspace: Work
     for number in range(20):
         RunFolder(workspace.root / "runs" / f"other-{number:02}").write_metadata({})
     error = crlc("quality", "xyz").err
-    assert "There are: 13 older ones and other-10, other-11" in error
+    assert "There are: 14 older ones and other-10, other-11" in error
     assert "other-09" not in error
 
 

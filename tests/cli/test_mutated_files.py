@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crlc.annotations.store import AnnotationStore
@@ -77,7 +77,7 @@ def check_commands(original: Path, name: str, content: bytes, commands: list[tup
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=_EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=_EXAMPLES)
 @given(data=st.data())
 def test_commands_survive_a_json_file_with_a_changed_entry(original: Path, name: str, data: st.DataObject):
     content = json.loads((original / name).read_text())
@@ -92,7 +92,7 @@ def test_commands_survive_a_json_file_with_a_changed_entry(original: Path, name:
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=_EXAMPLES // 2, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=_EXAMPLES // 2)
 @given(position=st.floats(0, 1, exclude_max=True), byte=st.integers(0, 255))
 def test_commands_survive_a_json_file_with_a_changed_byte(original: Path, name: str, position: float, byte: int):
     content = bytearray((original / name).read_bytes())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crlc.analysis.maps.settings import MapSettings
@@ -147,7 +147,7 @@ raw_names = st.lists(
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8).map(lambda t: t or None)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(paths=raw_names, class_name=texts, suffix=st.sampled_from([".csv", ".parquet"]))
 def test_write_table_round_trips_any_name(tmp_path_factory: pytest.TempPathFactory, paths, class_name, suffix: str):
     folder = tmp_path_factory.mktemp("any")
