@@ -347,6 +347,13 @@ def test_bars_of_fig4_have_a_panel_for_accuracy_time_and_memory(tmp_path: Path):
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["SimCLR form", "RL-head alone"]
 
 
+def test_bars_say_that_the_numbers_of_the_paper_are_for_its_data(tmp_path: Path):
+    seed = SeedResult(0, RunFolder(tmp_path), {"acc": 0.8}, ())
+    (trial, *_) = shrink_experiment(BY_KEY["table1"]).trials
+    (panel,) = FIGURES["bars"](BY_KEY["table1"], [TrialResult(trial, (seed,))]).axes
+    assert panel.get_xlabel() == "ACC (%), bar: ours, diamond: the paper, on its data"
+
+
 def test_curves_have_a_value_or_none_per_record(tmp_path: Path):
     records = ({"kind": "epoch", "epoch": 1, "loss": 2.0}, {"kind": "end", "epoch": 2, "loss": 1.0, "acc": 0.5})
     curves = SeedResult(0, RunFolder(tmp_path), {}, records).list_curves()
