@@ -285,7 +285,10 @@ def test_key_is_equal_for_equal_settings_and_differs_by_seed_and_data(tmp_path: 
 
 def test_miniature_keeps_the_varied_setting_and_doubles_the_epochs_of_equal_views():
     simclr, bank, equal_views, _ = shrink_experiment(BY_KEY["fig4"]).trials
-    assert (simclr.changes["epochs"], bank.changes["epochs"], equal_views.changes["epochs"]) == (60, 60, 120)
+    assert [TrialRun(trial, 0).changes["epochs"] for trial in (simclr, bank, equal_views)] == [60, 60, 120]
+    for experiment in (shrink_experiment(BY_KEY["fig4"]), BY_KEY["fig4"]):  # also with a fixed number of epochs
+        short = shorten_experiment(experiment, 2).trials
+        assert [TrialRun(trial, 0).changes["epochs"] for trial in short] == [2, 2, 4, 2]
     sgd = [trial for trial in shrink_experiment(BY_KEY["fig3"]).trials if trial.group == "SGD"]
     assert [trial.changes["feature_weight"] for trial in sgd] == [0.0, 1.0, 3.0, 10.0, 20.0]
     assert {trial.changes["optimizer"] for trial in sgd} == {"sgd"}
