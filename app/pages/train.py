@@ -75,8 +75,6 @@ _ADVANCED_WIDGETS = {
 }
 """Keys and defaults of the advanced widgets that are not settings."""
 
-_SYMBOLS = {"entropy_weight": "λ1", "feature_weight": "λ2", "smoothing": "γ", "temperature": "τ"}
-
 
 def render() -> None:
     """Show the page."""
@@ -256,18 +254,18 @@ def _show_advanced_settings(
 def _show_setting(setting: SettingField, base: TrainSettings | None) -> Any:
     """Show a widget that is empty while the preset's value applies."""
     preset_value = None if base is None else base.as_dict()[setting.name]
-    label = f"{setting.label} {_SYMBOLS[setting.name]}" if setting.name in _SYMBOLS else setting.label
     placeholder = f"{preset_value:g}" if isinstance(preset_value, float) else str(preset_value)
     if preset_value is None:
         placeholder = "default"  # a longer one does not fit into the narrow form
     key = _build_widget_key(setting.name)
     if setting.choices:
         return st.selectbox(
-            label, setting.choices, index=None, placeholder=placeholder, key=key, help=setting.help,
+            setting.label, setting.choices, index=None, placeholder=placeholder, key=key, help=setting.help,
             accept_new_options=setting.name == _BACKBONE, persist_state=training.PERSISTENCE,
             format_func=get_backbone_title if setting.name == _BACKBONE else str,
         )  # fmt: skip
     return st.number_input(
-        label, value=None, step=1 if setting.kind is int else None, format=None if setting.kind is int else "%g",
-        placeholder=placeholder, key=key, help=setting.help, persist_state=training.PERSISTENCE,
+        setting.label, value=None, step=1 if setting.kind is int else None,
+        format=None if setting.kind is int else "%g", placeholder=placeholder, key=key, help=setting.help,
+        persist_state=training.PERSISTENCE,
     )  # fmt: skip

@@ -17,6 +17,16 @@ from crlc.training.request import TrainRequest, require_effect
 from crlc.training.settings import TrainSettings, describe_settings, find_setting
 
 _MIN_SWEEP_VALUES = 2
+_SYMBOLS = {
+    "entropy_weight": "λ1",
+    "feature_weight": "λ2",
+    "label_weight": "λ3",
+    "smoothing": "γ",
+    "temperature": "τ",
+    "bank_negatives": "M",
+    "bank_momentum": "α",
+}
+"""Symbols of the paper, by name of the setting."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +42,9 @@ class SettingField:
 
     @property
     def label(self) -> str:
-        """The name without underscores."""
-        return self.name.replace("_", " ").capitalize()
+        """The name without underscores, with the symbol of the paper."""
+        words = self.name.replace("_", " ").capitalize()
+        return f"{words} {_SYMBOLS[self.name]}" if self.name in _SYMBOLS else words
 
 
 @cache

@@ -48,7 +48,8 @@ def _draw_bars(experiment: Experiment, results: Sequence[TrialResult]) -> Any:
     figure, panels = create_panels(len(metrics), inches=(width, 1.2 + 0.35 * max(1, len(shown))))
     for panel, metric in zip(panels, metrics, strict=True):
         has_number = _draw_bar_panel(panel, metric, shown)
-        panel.set_xlabel(f"{format_metric(metric)}{', bar: ours, diamond: the paper' if has_number else ''}")
+        legend = ", bar: ours, diamond: the paper, on its data" if has_number else ""
+        panel.set_xlabel(format_metric(metric) + legend)
         panel.set_yticks(range(len(shown)), [])
         panel.set_ylim(len(shown) - 0.5, -0.5)
     panels[0].set_yticklabels([result.trial.label for result in shown])

@@ -66,12 +66,11 @@ def _shrink_trial(trial: Trial, dataset: str) -> Trial:
     if trial.variant == "c-head-only":
         del changes["feature_weight"]
     changes |= trial.changes
-    changes["epochs"] = max(1, round(changes["epochs"] * trial.epochs_factor))
     label = trial.label.replace(trial.dataset, dataset)
     if trial.labels is not None:
         label = f"{_CLASSES * int(trial.labels.removeprefix('classes:'))} labels"
     trial = trial if has_splits else replace(trial, split=None, evaluate_split=None)
-    return replace(trial, label=label, dataset=dataset, changes=changes, epochs_factor=1.0)
+    return replace(trial, label=label, dataset=dataset, changes=changes)
 
 
 def _shrink_two_stage(epochs: int) -> dict[str, Any]:
@@ -90,12 +89,12 @@ def _shrink_two_stage(epochs: int) -> dict[str, Any]:
 
 
 def shorten_experiment(experiment: Experiment, epochs: int) -> Experiment:
-    """Return an experiment with a fixed number of epochs in every stage, to try it out."""
+    """Return an experiment with a fixed number of epochs in every stage, to try it out; factors of the epochs count."""
 
     def shorten(trial: Trial) -> Trial:
         short: dict[str, Any] = {"epochs": epochs}
         if trial.preset.startswith("paper-two-stage"):
             short["pretrain_epochs"] = epochs
-        return replace(trial, changes={**trial.changes, **short}, epochs_factor=1.0)
+        return replace(trial, changes={**trial.changes, **short})
 
     return replace(experiment, trials=tuple(shorten(trial) for trial in experiment.trials))

@@ -91,6 +91,7 @@ class TrialResult:
             "preset": self.trial.preset,
             "variant": self.trial.variant,
             "changes": dict(self.trial.changes),
+            "epochs_factor": self.trial.epochs_factor,
             "paper": dict(self.trial.paper),
             "left_out": self.left_out or None,
             "seeds": [seed.to_json() for seed in self.seeds],

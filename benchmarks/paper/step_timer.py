@@ -67,7 +67,7 @@ class StepTimer:
 
     def _time_cached(self, stage: Stage, batch_size: int) -> StepTime:
         values = stage.settings.as_dict()
-        names = ("backbone", "stem", "image_size", "view_source", "augment", "implementation", "subheads")
+        names = ("backbone", "stem", "image_size", "view_source", "augment", "implementation", "subheads", "critic")
         key = (*(values[name] for name in names), stage.freezes_backbone, batch_size)
         if key not in self._timed:
             self._timed[key] = self._time(stage, batch_size)

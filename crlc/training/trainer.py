@@ -174,11 +174,13 @@ class Trainer:
         self._require_finite(outcome.terms.total)
         runner.update_weights(outcome)
         self.step += 1
+        trained = time.monotonic()
+        self.logger.seconds += trained - started  # before logging, which reports the speed
         if self.step % self.settings.run.log_steps == 0:
             self.logger.log_step(self.step, runner.learning_rate, outcome)
         if self.length.is_epoch_end(self.step):
             self._end_epoch(runner)
-        self.logger.seconds += time.monotonic() - started  # including evaluations
+        self.logger.seconds += time.monotonic() - trained  # evaluations
 
     # ---- stages and epochs
 

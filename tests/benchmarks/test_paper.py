@@ -285,7 +285,10 @@ def test_key_is_equal_for_equal_settings_and_differs_by_seed_and_data(tmp_path: 
 
 def test_miniature_keeps_the_varied_setting_and_doubles_the_epochs_of_equal_views():
     simclr, bank, equal_views, _ = shrink_experiment(BY_KEY["fig4"]).trials
-    assert (simclr.changes["epochs"], bank.changes["epochs"], equal_views.changes["epochs"]) == (60, 60, 120)
+    assert [TrialRun(trial, 0).changes["epochs"] for trial in (simclr, bank, equal_views)] == [60, 60, 120]
+    for experiment in (shrink_experiment(BY_KEY["fig4"]), BY_KEY["fig4"]):  # also with a fixed number of epochs
+        short = shorten_experiment(experiment, 2).trials
+        assert [TrialRun(trial, 0).changes["epochs"] for trial in short] == [2, 2, 4, 2]
     sgd = [trial for trial in shrink_experiment(BY_KEY["fig3"]).trials if trial.group == "SGD"]
     assert [trial.changes["feature_weight"] for trial in sgd] == [0.0, 1.0, 3.0, 10.0, 20.0]
     assert {trial.changes["optimizer"] for trial in sgd} == {"sgd"}
@@ -345,6 +348,13 @@ def test_bars_of_fig4_have_a_panel_for_accuracy_time_and_memory(tmp_path: Path):
     assert [panel.get_xlabel() for panel in figure.axes] == ["ACC (%)", "time (s)", "peak memory (MB)"]
     assert [len(panel.patches) for panel in figure.axes] == [1, 2, 2]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["SimCLR form", "RL-head alone"]
+
+
+def test_bars_say_that_the_numbers_of_the_paper_are_for_its_data(tmp_path: Path):
+    seed = SeedResult(0, RunFolder(tmp_path), {"acc": 0.8}, ())
+    (trial, *_) = shrink_experiment(BY_KEY["table1"]).trials
+    (panel,) = FIGURES["bars"](BY_KEY["table1"], [TrialResult(trial, (seed,))]).axes
+    assert panel.get_xlabel() == "ACC (%), bar: ours, diamond: the paper, on its data"
 
 
 def test_curves_have_a_value_or_none_per_record(tmp_path: Path):

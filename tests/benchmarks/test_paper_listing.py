@@ -64,6 +64,17 @@ def test_step_timer_times_equal_steps_once_and_scales_by_epochs(monkeypatch: pyt
     assert not list(tmp_path.iterdir())
 
 
+def test_step_timer_times_every_critic(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    def time_critic(stage: Stage, _batch_size: int, _device: torch.device) -> float:
+        return 0.2 if stage.settings.clustering_loss.critic == "neg-js" else 0.05  # one matrix of pairs per cluster
+
+    monkeypatch.setattr(step_timer, "time_step", time_critic)
+    timer, setup = StepTimer(torch.device("cpu")), Setup(tmp_path, device="cpu")
+    trials = shrink_experiment(BY_KEY["fig3"]).trials[:4]
+    times = {trial.label: timer.estimate(TrialRun(trial, 0), setup).seconds for trial in trials}
+    assert times["critic = neg-js"] == pytest.approx(4 * times["critic = log-dot"])
+
+
 def test_step_timer_scales_from_a_small_batch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     batches = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,6 +95,15 @@ def test_trainer_stops_when_the_run_folder_requests_it(tmp_path: Path):
     trainer = create_trainer(tmp_path, listener=listener)
     assert trainer.run() is RunState.STOPPED
     assert trainer.step == 4
+
+
+def test_speed_is_known_after_the_first_step(tmp_path: Path):
+    reported: list[TrainProgress] = []
+    trainer = create_trainer(tmp_path, TINY.replace(log_steps=1), listener=ProgressListener(reported.append))
+    started = time.monotonic()
+    trainer.train_step()
+    slowest = trainer.length.batch_size / (time.monotonic() - started)
+    assert slowest <= reported[0].images_per_second < 1e6
 
 
 @pytest.mark.parametrize(("count", "message"), [(3, "clusters=4 .* 3 images"), (1, "at least 2 .* 1")])

@@ -28,6 +28,7 @@ def test_setting_fields_have_one_line_of_help():
     assert "resnet18" in list_setting_fields()["backbone"].choices
     assert list_setting_fields()["learning_rate"].group == "optimization"
     assert list_setting_fields()["learning_rate"].label == "Learning rate"
+    assert list_setting_fields()["feature_weight"].label == "Feature weight λ2"  # as in the paper: found by typing λ2
 
 
 def test_train_form_arguments_are_parsed_by_the_cli():
