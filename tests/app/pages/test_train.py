@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-import huggingface_hub
+import huggingface_hub.constants
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
