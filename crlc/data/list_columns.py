@@ -95,9 +95,9 @@ def parse_date(text: str) -> float | None:
     found = _DATE.fullmatch(text) or _DAY_FIRST_DATE.fullmatch(text)
     if found is None:
         return None
-    first, month, last, *clock = (int(part or 0) for part in found.groups())
+    first, month, last, hour, minute, second = (int(part or 0) for part in found.groups())
     year, day = (last, first) if found.re is _DAY_FIRST_DATE else (first, last)
     try:
-        return datetime(year, month, day, *clock, tzinfo=UTC).timestamp()
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
         return None
