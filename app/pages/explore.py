@@ -46,7 +46,9 @@ from crlc.paths import to_printable
 from crlc.workspace import Workspace
 
 _STYLE = Path(filter_bar.__file__).with_name("explore.css")
-_COLOUR_BY = "<span aria-hidden='true' style='font-size:.9rem;opacity:.75;white-space:nowrap'>Colour by</span>"
+_COLOUR_BY = (
+    "<span class='colour-by' aria-hidden='true' style='font-size:.9rem;opacity:.75;white-space:nowrap'>Colour by</span>"
+)
 _NEEDS_QUALITY = (MOST_TYPICAL, OUTLIERS)
 _COLUMN = "column"
 """Choice of a colouring by a column of the dataset, which is chosen next to it."""
@@ -154,7 +156,7 @@ def _show_controls(view: ClusterView) -> tuple[str, str, str]:
                 key="explore-by-column",
                 format_func=lambda name: to_printable(columns[name].title),
                 label_visibility="collapsed",
-                width=150,
+                width=140,
             )
             by = f"{COLUMN_PREFIX}{chosen}"
         st.space("stretch")

@@ -140,10 +140,11 @@ def _show_form(
         forms = show_sweep(form, base)
     _show_deviations(form)
     problem = validate_changes(form.changes, base)
-    is_ready = show_backbone_download(form.changes.get(_BACKBONE))
-    if problem:
-        show_error(problem)
-    elif is_ready:
+    with start_box:  # beside the button that they disable
+        is_ready = show_backbone_download(form.changes.get(_BACKBONE))
+        if problem:
+            show_error(problem)
+    if is_ready and not problem:
         command = build_estimate_command(workspace, dataset, form)
         if summary.readable <= MAX_IMAGES_TO_MEASURE or _show_measure_toggle():
             show_estimate(command, form.preset, images=summary.readable, may_measure=not is_busy)

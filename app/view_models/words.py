@@ -8,8 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from app.background.tasks import get_task, start_task
-from app.view_models.cluster_view import ClusterView
+from app.view_models.cluster_view import ClusterView, RunView
 from crlc.arrays import FloatArray, ImageIds, IntArray
+from crlc.backbone_catalogue import CATALOGUE
 from crlc.data.dataset import ImageDataset
 from crlc.data.imagenet_words import WORDS_ORIGIN
 from crlc.formatting import shorten_middle
@@ -93,9 +94,11 @@ def describe_empty_search(view: ClusterView, text: str = "") -> str:
     nothing = f"No images found for {to_printable(text)}." if text else "No images found."
     if has_text_features(view.dataset):
         return nothing
+    model = next(one for one in CATALOGUE if one.takes_text)
+    how = "open Own words on the Clusters page" if isinstance(view, RunView) else f"train with {model.title}"
     return (
-        f"{nothing} Enter a label, the name of a cluster or file, or a thing such as dog or vehicle. For any other "
-        "text, train with a backbone whose name begins with open_clip/."
+        f"{nothing} Enter a label, the name of a cluster or file, or a thing such as dog or vehicle. To search for any "
+        f"other text, {how}."
     )
 
 

@@ -5,6 +5,7 @@ Columns that the import of an earlier version did not read are absent until the 
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -40,6 +41,7 @@ _SECONDS_PER_HOUR = 3600
 _MAX_SINGLE_LOOKUPS = 1_000
 """Up to this number, images are looked up by their ids; beyond it, the whole column is read at once."""
 
+_DRIVE = re.compile(rb"[A-Za-z]:/")
 _ZIP_STAMP = re.compile(r"\((\d+), (\d+), (\d+), (\d+), (\d+), (\d+)\)")
 
 
@@ -159,8 +161,19 @@ def _read_folders(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -
     distinct = sorted(set(folders))
     rank = {folder: number for number, folder in enumerate(distinct)}
     by_path = np.array([rank[folder] for folder in folders], np.int64)
-    texts = tuple(to_printable(decode_path(folder)) or "." for folder in distinct)
+    root = _find_common_folder(manifest)
+    texts = tuple(to_printable(decode_path(folder[len(root) :])) or "." for folder in distinct)
     return ids, Column(info, by_path[codes] if len(codes) else codes, texts)
+
+
+def _find_common_folder(manifest: Manifest) -> bytes:
+    """Return the folder of all absolute paths, which a list may have, with a slash; empty if there is no use for it."""
+    query = "SELECT MIN(path), MAX(path) FROM images WHERE status = 'ok'"
+    first, last = (bytes(path or b"") for path in manifest.connection.execute(query).fetchone())
+    folders = [path.rpartition(b"/")[0] or b"/" for path in (first, last)]
+    if not (first.startswith(b"/") or _DRIVE.match(first)) or folders[0] == folders[1]:
+        return b""
+    return posixpath.commonpath(folders).rstrip(b"/") + b"/"
 
 
 def _read_file_dates(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -> tuple[ImageIds, Column]:

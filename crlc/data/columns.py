@@ -97,7 +97,9 @@ BUILT_IN_INFOS = (
     ColumnInfo("height", NUMBER, "file", "px", "Height of the upright original."),
     ColumnInfo(FILE_SIZE, NUMBER, "file", "bytes", "Size of the file."),
     ColumnInfo(FILE_DATE, DATE, "file", "", "Date of the last change of the file, in local time."),
-    ColumnInfo(FOLDER, CATEGORY, "file", "", "Folder of the file, inside the imported folder."),
+    ColumnInfo(
+        FOLDER, CATEGORY, "file", "", "Folder of the file, inside the imported folder or the common folder of a list."
+    ),
     ColumnInfo(QUALITY, CATEGORY, "pixels", "", "`blurred`, `dark`, `uniform` or `good`, from the stored pixels."),
     ColumnInfo("brightness", NUMBER, "pixels", "%", "Mean luminance."),
     ColumnInfo("contrast", NUMBER, "pixels", "%", "Standard deviation of the luminance."),

@@ -312,11 +312,15 @@ class Importer:
     def _require_images(self, manifest: Manifest) -> None:
         if manifest.count("ok"):
             return
-        reasons = [f"{count} x {reason}" for reason, count in list(manifest.count_unreadable_reasons().items())[:3]]
+        is_list = isinstance(self.source, CsvSource)
+        advice = (
+            "Relative paths start from the folder of the list. Images that exist only as vectors need these vectors."
+        )
+        reasons = [f"{count:,} x {reason}" for reason, count in list(manifest.count_unreadable_reasons().items())[:3]]
         raise SourceError(
             f"{self.source.location} has no readable image among {manifest.count('unreadable'):,} files: "
             f"{'; '.join(reasons)}.",
-            advice="Check the path.",
+            advice=f"Check the paths. {advice}" if is_list else "Check the path.",
         )
 
 

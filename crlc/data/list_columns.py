@@ -19,6 +19,10 @@ _MIN_IMAGES_PER_CATEGORY = 2
 
 # A number with a leading zero, such as 00123, is an identifier.
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*|(?=\.\d))(?:\.\d*)?(?:[eE][+-]?\d{1,3})?")
+# As spreadsheets of many countries write them: 12,5. In a column of 1,234 and 5,678, the comma may separate thousands.
+_COMMA_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:,\d+)?")
+_CERTAIN_DECIMALS = re.compile(r"[+-]?(?:0,\d+|\d+,(?:\d{1,2}|\d{4,}))")
+_DAY_FIRST_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(?:,? (\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 _DATE = re.compile(
     r"(\d{4})[-/:.](\d{1,2})[-/:.](\d{1,2})(?:[T ](\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?"
 )
@@ -29,6 +33,8 @@ class ColumnGuess:
     """The kinds that a column may have, after the cells seen so far."""
 
     _is_number: bool = True
+    _is_comma_number: bool = True
+    _has_decimals: bool = False
     _is_date: bool = True
     _distinct: set[str] = field(default_factory=set)
     _count: int = 0
@@ -40,17 +46,25 @@ class ColumnGuess:
         self._count += 1
         if self._is_number:
             self._is_number = _NUMBER.fullmatch(cell) is not None
+        if self._is_comma_number:
+            self._is_comma_number = _COMMA_NUMBER.fullmatch(cell) is not None
+            self._has_decimals = self._has_decimals or _CERTAIN_DECIMALS.fullmatch(cell) is not None
         if self._is_date:
             self._is_date = parse_date(cell) is not None
         if len(self._distinct) <= _MAX_CATEGORIES:
             self._distinct.add(cell)
 
     @property
+    def has_values(self) -> bool:
+        """Whether at least one cell has a value."""
+        return self._count > 0
+
+    @property
     def kind(self) -> str:
         """The most specific kind that fits all cells."""
         if not self._count:
             return TEXT
-        if self._is_number:
+        if self._is_number or (self._is_comma_number and self._has_decimals):
             return NUMBER
         if self._is_date:
             return DATE
@@ -68,19 +82,22 @@ def parse_cell(cell: str, kind: str) -> float | str | None:
     if is_missing(cell):
         return None
     if kind == NUMBER:
-        return float(cell)
+        return float(cell.replace(",", "."))
     return parse_date(cell) if kind == DATE else cell
 
 
 def parse_date(text: str) -> float | None:
-    """Return a date in the order year, month, day, with or without a time, in seconds since 1970; `None` if it is none.
+    """Return a date, with or without a time, in seconds since 1970; `None` if it is none.
 
-    A time zone is ignored: the time on the clock is what the user sees.
+    The order is year, month, day, or with points also day, month, year: 31.12.2024. With slashes, the order of day and
+    month differs between countries. A time zone is ignored: the time on the clock is what the user sees.
     """
-    found = _DATE.fullmatch(text)
+    found = _DATE.fullmatch(text) or _DAY_FIRST_DATE.fullmatch(text)
     if found is None:
         return None
+    first, month, last, hour, minute, second = (int(part or 0) for part in found.groups())
+    year, day = (last, first) if found.re is _DAY_FIRST_DATE else (first, last)
     try:
-        return datetime(*(int(part or 0) for part in found.groups()), tzinfo=UTC).timestamp()  # type: ignore[arg-type, misc]
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
     except ValueError:
         return None

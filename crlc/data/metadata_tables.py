@@ -84,7 +84,7 @@ def count_images_without_photo_values(sql: Connection, size: int) -> int:
 
 
 def replace_list_columns(sql: Connection, names: Sequence[str]) -> None:
-    """Store the further columns of a CSV list, with a type that fits all values of a column.
+    """Store the further columns of a CSV list that have a value, with a type that fits all values of a column.
 
     Call it within a transaction, after the listing of the import was stored in the table `scan`.
 
@@ -100,13 +100,16 @@ def replace_list_columns(sql: Connection, names: Sequence[str]) -> None:
     for _, cells in _read_cells(sql):
         for guess, cell in zip(guesses, cells, strict=True):
             guess.add(cell)
-    kinds = [guess.kind for guess in guesses]
+    kept = [number for number, guess in enumerate(guesses) if guess.has_values]
+    names, kinds = [names[number] for number in kept], [guesses[number].kind for number in kept]
+    if not names:
+        return
     columns = ", ".join(f"v{number} {KINDS[kind]}" for number, kind in enumerate(kinds))
     sql.execute(f"CREATE TABLE {LIST_TABLE} (id INTEGER PRIMARY KEY, {columns})")
     sql.executemany("INSERT INTO list_columns VALUES (?, ?, ?)", zip(range(len(names)), names, kinds, strict=True))
     insert = f"INSERT INTO {LIST_TABLE} VALUES ({', '.join('?' for _ in range(1 + len(names)))})"
     rows = (
-        (number, *(parse_cell(cell, kind) for cell, kind in zip(cells, kinds, strict=True)))
+        (number, *(parse_cell(cells[at], kind) for at, kind in zip(kept, kinds, strict=True)))
         for number, cells in _read_cells(sql)
     )
     while part := list(islice(rows, _INSERTED_ROWS)):

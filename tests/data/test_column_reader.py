@@ -17,7 +17,7 @@ from crlc.data.dataset import ImageDataset
 from crlc.data.importer import ImportReport
 from crlc.data.manifest import Manifest
 from crlc.data.options import ImportOptions
-from crlc.errors import NotFoundError
+from crlc.errors import NotFoundError, SourceError
 from crlc.workspace import Workspace
 from tests.fixtures.handmade_dataset import build_numbered_paths, write_handmade_dataset
 from tests.fixtures.images import make_image, save_images
@@ -191,6 +191,40 @@ def test_columns_of_a_list_with_strange_headers_are_distinct(workspace: Workspac
     names = [info.name for info in list_columns(dataset) if info.origin == "list"]
     assert names == ["a", "a 2", "A", "list_list_quality", "list_quality"]
     assert [read_column(dataset, name).values[0] for name in names] == [1, 2, 4, 5, 6]
+
+
+def test_folders_of_a_list_of_absolute_paths_start_below_their_common_folder(workspace: Workspace, tmp_path: Path):
+    files = [*save_images(tmp_path / "photos" / "cat", 2), *save_images(tmp_path / "photos" / "cow" / "old", 1)]
+    table = tmp_path / "list.csv"
+    table.write_text("path\n" + "".join(f"{file}\n" for file in files))
+    dataset, _ = import_source(workspace, table)
+    assert read_texts(dataset, "folder") == ["cat", "cat", "cow/old"]
+    assert read_column(dataset, "folder", np.array([3])).format(0) == "cow/old"  # also of a part of the images
+    table.write_text(f"path\n{files[0]}\n{files[1]}\n")
+    dataset, _ = import_source(workspace, table)
+    assert read_texts(dataset, "folder") == [str(tmp_path / "photos" / "cat")] * 2
+
+
+def test_column_without_any_value_is_left_out(workspace: Workspace, tmp_path: Path):
+    files = save_images(tmp_path, 2)
+    table = tmp_path / "list.csv"
+    table.write_text(f"path,a,empty,b\n{files[0]},1,,x\n{files[1]},2,n/a,y\n")
+    dataset, _ = import_source(workspace, table)
+    assert [info.name for info in list_columns(dataset) if info.origin == "list"] == ["a", "b"]
+    assert (read_texts(dataset, "a"), read_texts(dataset, "b")) == (["1", "2"], ["x", "y"])
+    table.write_text(f"path,empty\n{files[0]},\n{files[1]},\n")
+    dataset, _ = import_source(workspace, table)
+    assert [info.name for info in list_columns(dataset) if info.origin == "list"] == []
+
+
+def test_missing_files_of_a_list_have_one_reason(workspace: Workspace, tmp_path: Path):
+    (tmp_path / "list.csv").write_text("path\na.jpg\nb.jpg\n")
+    with pytest.raises(SourceError, match=r"among 2 files: 2 x the file does not exist\..* only as vectors"):
+        import_source(workspace, tmp_path / "list.csv")
+    save_images(tmp_path, 1)
+    (tmp_path / "list.csv").write_text("path\na.jpg\nb.jpg\n00000.png\n")
+    _, report = import_source(workspace, tmp_path / "list.csv")
+    assert report.unreadable == {"the file does not exist": 2}
 
 
 def test_columns_beyond_the_limit_are_ignored_and_counted(workspace: Workspace, tmp_path: Path):

@@ -155,9 +155,7 @@ class CsvSource:
                     yield SourceEntry(path, 0, _PLACEHOLDER_STAMP, row.split, row.class_name, cells=row.cells)
                     continue
                 reason = describe_os_error(error) if isinstance(error, OSError) else "not a possible file name"
-                yield SourceEntry(
-                    path, 0, "", row.split, row.class_name, f"{reason} (line {row.line} of the CSV)", row.cells
-                )
+                yield SourceEntry(path, 0, "", row.split, row.class_name, reason, row.cells)
 
     def read(self, path: str) -> bytes:
         """Return the content of one named file, or the placeholder of a missing one."""

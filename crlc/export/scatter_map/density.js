@@ -4,6 +4,8 @@
 const PEAK_GRID_SIDE = 64;
 const MAX_PEAKS = 8; // per value
 const MIN_PEAK_FRACTION = 0.5; // of the density of the densest place: a name stands where its value is frequent
+const REACH_FRACTION = 0.6; // of the points of a value are at most its reach away from one of its peaks
+const MAX_REACH_POINTS = 2000; // per value; a sample has the same reach
 const WINDOW_CELLS = 8; // in the width or height of a window, for the densest place in it
 const CELL_LINE = 2 ** 24; // distance of the numbers of cells above each other
 const MAX_WINDOW_POINTS = 4096; // more would take longer than a frame may; a sample finds the same place
@@ -32,8 +34,9 @@ function computeBandwidth(count) {
 
 /**
  * Find the densest places of each value, with the bandwidth of the contour lines: a name stands where the lines of its
- * value are narrowest, not in a small clump. Returns a Map from a value to {count, peaks}: its number of visible points,
- * and local maxima of their density as [x, y], densest first.
+ * value are narrowest, not in a small clump. Returns a Map from a value to {count, peaks, reach}: its number of visible
+ * points, local maxima of their density as [x, y], densest first, and how far most points are from the nearest of these,
+ * to each side and up or down.
  */
 export function findPeaks(coordinates, values, flags) {
   const groups = groupRows(values, flags);
@@ -42,9 +45,26 @@ export function findPeaks(coordinates, values, flags) {
   const deviation = computeBandwidth(Math.max(1, count)) / (2 / PEAK_GRID_SIDE); // in cells
   const found = new Map();
   for (const [value, rows] of groups) {
-    found.set(value, { count: rows.length, peaks: findDensestPlaces(coordinates, rows, deviation) });
+    const peaks = findDensestPlaces(coordinates, rows, deviation);
+    found.set(value, { count: rows.length, peaks, reach: computeReach(coordinates, rows, peaks) });
   }
   return found;
+}
+
+/** Return the distances [x, y] from the nearest peak within which most points are. */
+function computeReach(coordinates, rows, peaks) {
+  const step = Math.ceil(rows.length / MAX_REACH_POINTS);
+  const distances = [[], []];
+  for (let at = 0; at < rows.length; at += step) {
+    const [x, y] = [coordinates[2 * rows[at]], coordinates[2 * rows[at] + 1]];
+    let [least, away] = [Infinity, null];
+    for (const peak of peaks) {
+      const [dx, dy] = [Math.abs(x - peak[0]), Math.abs(y - peak[1])];
+      if (Math.hypot(dx, dy) < least) [least, away] = [Math.hypot(dx, dy), [dx, dy]];
+    }
+    away.forEach((distance, axis) => distances[axis].push(distance));
+  }
+  return distances.map((found) => found.sort((a, b) => a - b)[Math.floor(REACH_FRACTION * (found.length - 1))]);
 }
 
 /** Return the local maxima of the density of some points, densest first; `deviation` is that of the kernel, in cells. */

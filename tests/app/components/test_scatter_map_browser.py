@@ -95,6 +95,33 @@ def test_place_labels_leaves_the_middle_of_images_free(script: Page):
     assert place(script, [[(200, 150)]], [{"x": 60, "y": 150, "side": 100}]) == [[150, 140]]
 
 
+def test_place_labels_leaves_small_groups_of_points_free(script: Page):
+    def place_beside(*groups: tuple[float, float, float, float]) -> Any:
+        labels = [
+            {"width": 100, "height": 20, "anchors": [(x, y)], "reach": (wide, high)} for x, y, wide, high in groups
+        ]
+        return script.evaluate("labels => placeLabels(labels, 400, 300)", labels)
+
+    assert place_beside((200, 150, 30, 10)) == [
+        [150, 150 - 10 - 5 - 3 - 20]
+    ]  # above the points, their radius and a gap
+    assert place_beside((200, 150, 60, 60)) == [[150, 140]]  # hides a sixth of the points
+    assert place_beside((200, 150, 0, 0)) == [[150, 122]]  # a single point
+    assert place_beside((200, 12, 30, 10)) == [[150, 30]]  # there is no room above
+    # Above the second group are the points of the first.
+    assert place_beside((200, 150, 30, 10), (200, 180, 30, 10)) == [[150, 112], [150, 198]]
+
+
+def test_find_peaks_returns_how_far_most_points_are_from_them(script: Page):
+    points = [[0.3 + 0.01 * step, 0.02 * step] for step in range(-5, 6)]
+    reach = script.evaluate(
+        """points => findPeaks(new Float32Array(points.flat()), new Uint16Array(points.length),
+             new Uint8Array(points.length).fill(1)).get(0).reach""",
+        points,
+    )
+    assert reach == [pytest.approx(0.03, abs=0.011), pytest.approx(0.06, abs=0.021)]
+
+
 def test_find_peaks_returns_the_densest_place_of_the_visible_points(script: Page):
     # Value 0: three points around (0.51, 0.5), one far away; value 1: only the point that is not hidden counts.
     points = [0.5, 0.5, 0.51, 0.5, 0.52, 0.5, -0.9, -0.9, 0.2, 0.2, -0.2, -0.2]
@@ -289,3 +316,11 @@ def test_map_shows_images_when_zoomed_in_which_can_be_hovered_and_opened(page: P
     page.evaluate("map.moveTo(-0.5, 0.5)")
     expect(frame).to_have_attribute("data-thumbnails", "1/1")
     assert len(page.evaluate("requests")) == 1  # the image is cached
+
+
+def test_canvas_is_hidden_until_the_first_points_are_drawn(page: Page):
+    page.evaluate("window.map = new TestMap(document.querySelector('#host'))")
+    canvas = page.locator(".map canvas").first
+    expect(canvas).to_be_hidden()  # WebGL without alpha is black
+    page.evaluate(SHOW, {})
+    expect(canvas).to_be_visible()

@@ -66,3 +66,11 @@ def test_map_keeps_its_zoom_when_the_columns_appear(explore: Page):
         assert frame.evaluate("element => element.isTheSame === true")
     assert float(frame.get_attribute("data-view").split()[2]) > float(before.split()[2])
     assert frame.bounding_box()["width"] == pytest.approx(width, abs=1)
+
+
+def test_choice_of_a_column_stays_in_the_row_of_the_controls(explore: Page):
+    map_top = explore.locator(".map").first.bounding_box()["y"]
+    by_key(explore, "explore-by").get_by_text("Column", exact=True).click()
+    expect(by_key(explore, "explore-by-column")).to_be_visible()
+    expect(explore.locator(".ramp").first).to_be_visible()
+    assert explore.locator(".map").first.bounding_box()["y"] == map_top

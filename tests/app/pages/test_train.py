@@ -7,7 +7,9 @@ import shlex
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
+import huggingface_hub.constants
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -119,6 +121,20 @@ def test_train_page_shows_the_error_of_an_invalid_setting():
     test.number_input(key="train-set-subheads").set_value(0).run()
     assert "subheads=0" in alerts(test)
     assert test.button(key="start-training").disabled
+
+
+@pytest.mark.usefixtures("trained")
+def test_train_page_shows_beside_the_disabled_start_button_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    test = page("train")
+    name = "timm/vit_small_patch14_dinov2.lvd142m"
+    test.selectbox(key="train-set-backbone").select(name).run()
+    keys = [one.key for one in test.button]
+    start = keys.index("start-training")
+    assert test.button[start].disabled
+    assert keys[start - 1] == f"start-download-{name}"
 
 
 def test_train_page_starts_the_shown_command(trained: Workspace):

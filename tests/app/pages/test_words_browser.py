@@ -94,7 +94,7 @@ def test_search_without_result_keeps_the_page_and_an_empty_box_ends_a_search(
     page.route("**/search/**", lambda route: route.abort())
     box.fill("a red bicycle")
     box.press("Enter")
-    expect(page.get_by_text("No images found for a red bicycle.")).to_be_visible()
+    expect(page.get_by_text("No images found for a red bicycle.")).to_contain_text("open Own words")
     expect(chip).to_contain_text("4 images")
     page.unroute("**/search/**")
 

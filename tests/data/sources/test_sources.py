@@ -178,7 +178,7 @@ def test_csv_source_accepts_absolute_and_escaped_paths(tmp_path: Path):
     entries = list(source.list_entries())
     assert [entry.path for entry in entries] == [str(elsewhere / "1.png"), "a\nb.png", "=1.png", "gone.png"]
     assert [entry.problem is None for entry in entries] == [True, True, True, False]
-    assert "line 5" in entries[3].problem
+    assert entries[3].problem == "the file does not exist"  # the same for all files, so that reasons can be counted
 
 
 @pytest.mark.parametrize(
