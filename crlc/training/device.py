@@ -44,9 +44,16 @@ def measure_peak_memory_mb(device: torch.device) -> float:
         return int(psutil.Process().memory_info().peak_wset) / 1e6
     if sys.platform == "linux":
         # Not getrusage: its maximum includes that of the process that started this one.
-        status = Path("/proc/self/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+        peak = read_peak_kilobytes(Path("/proc/self/status").read_text())
+        if peak is not None:
+            return peak * 1024 / 1e6
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024  # bytes on macOS, kilobytes elsewhere
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def read_peak_kilobytes(status: str) -> int | None:
+    """Return the peak memory in the text of /proc/PID/status; `None` if it has none, as in the sandbox gVisor."""
+    words = status.partition("VmHWM:")[2].split()
+    return int(words[0]) if words else None

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crlc.errors import CrlcError, UsageError, explain_disk_full, is_out_of_memory
+from crlc.errors import CrlcError, UsageError, explain_disk_full, explain_system_error, is_out_of_memory
 from crlc.progress import Progress
 from crlc.runs.folder import RunFolder
 from crlc.runs.state import RunState
@@ -151,7 +151,8 @@ class Trainer:
             if isinstance(error, torch.OutOfMemoryError) or is_out_of_memory(error):
                 raise self._fail("memory ran out", _MEMORY_ADVICE) from error
             with suppress(OSError):  # a full disk: the error of training must not be replaced by that of its status
-                self.logger.write_status(RunState.FAILED, self.step, message=str(error))
+                explained = explain_system_error(error, self.folder.path) or error
+                self.logger.write_status(RunState.FAILED, self.step, message=str(explained))
             raise
 
     def _train(self) -> RunState:

@@ -54,6 +54,16 @@ def test_trainer_explains_a_full_disk_in_its_error_and_its_status(small_disk: Pa
     assert "Free some space" in status.message
 
 
+def test_trainer_explains_a_disk_that_does_not_answer_in_its_status(tmp_path: Path):
+    def fail(_: TrainProgress) -> None:
+        raise OSError(errno.EIO, "Input/output error", "last.pt")
+
+    trainer = create_trainer(tmp_path / "run", TINY.replace(epochs=1), listener=ProgressListener(fail))
+    with pytest.raises(OSError, match="Input/output error"):
+        trainer.run()
+    assert "last.pt cannot be used at the moment" in trainer.folder.read_status().message
+
+
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the checkpoint of a run after one step."""

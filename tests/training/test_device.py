@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crlc.errors import UsageError
-from crlc.training.device import DEVICES, choose_device, measure_peak_memory_mb
+from crlc.training.device import DEVICES, choose_device, measure_peak_memory_mb, read_peak_kilobytes
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,11 @@ def test_choose_device_refuses_unknown_names():
 
 def test_measure_peak_memory_returns_megabytes():
     assert 10 < measure_peak_memory_mb(torch.device("cpu")) < 1e6
+
+
+def test_read_peak_kilobytes_of_a_sandbox_without_it_is_none():
+    assert read_peak_kilobytes("VmSize:\t 20 kB\nVmHWM:\t 7 kB\nVmRSS:\t 5 kB\n") == 7
+    assert read_peak_kilobytes("VmSize:\t 20 kB\nVmRSS:\t 5 kB\n") is None
 
 
 def test_device_names_are_known_without_importing_torch():
