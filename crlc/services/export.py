@@ -59,7 +59,7 @@ def resolve_destination(text: str, default_name: str, export_format: ExportForma
     typed = parse_typed_path(text)
     if not typed:
         raise UsageError("The path is empty.", advice="Enter an absolute path.")
-    path = Path(typed).expanduser()
+    path = Path(typed)
     if not path.is_absolute():
         raise UsageError(
             f"{to_printable(str(path))} is a relative path.",
