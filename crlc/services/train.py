@@ -353,7 +353,7 @@ def _choose_clusters(
     if isinstance(request.clusters, SuggestClusters):
         found = _suggest_clusters(workspace, dataset, request, request.clusters, compute, events)
         return found["suggestion"], {"cluster_count": found}
-    if request.clusters is None and not request.training.preset.startswith("paper-"):
+    if request.clusters is None and not request.training.has_paper_preset:
         return choose_cluster_count(len(dataset.summarize().classes)), {}
     return request.clusters, {}
 
