@@ -85,7 +85,7 @@ def compare(rows: int, repeats: int) -> None:
         folder = Path(temporary)
         run, dataset = make_run(folder, rows)
         export = collect_export(run, dataset)
-        table = pa.Table.from_batches([build_record_batch(export, chunk) for chunk in export.iter_chunks()])
+        table = pa.Table.from_batches([build_record_batch(export, chunk) for chunk in export.iterate_chunks()])
         frame = table.to_pandas()
         writers: dict[str, Callable[[Path], object]] = {
             "ours": lambda file: write_table(collect_export(run, dataset), file),

@@ -38,7 +38,7 @@ _READ_ERRORS = (
     NotImplementedError,  # a kind of compression that Python does not know
     RuntimeError,  # an encrypted member of an archive
 )
-"""What NumPy and zipfile raise for damaged files, other than MemoryError and OSError."""
+"""Errors of NumPy and zipfile for damaged files, other than MemoryError and OSError."""
 
 
 class ArrayHeader(NamedTuple):

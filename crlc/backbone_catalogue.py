@@ -22,7 +22,7 @@ OPEN_CLIP_FILES = ("open_clip_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 class Availability(Enum):
-    """Where the weights of a backbone are; the values are shown to people."""
+    """Location of the weights of a backbone; the values are shown to people."""
 
     INSTALLED = "installed"
     CACHED = "downloaded"

@@ -8,6 +8,7 @@ valid Unicode, reversible.
 
 from __future__ import annotations
 
+import os
 import re
 from urllib.parse import unquote, urlsplit
 
@@ -42,12 +43,15 @@ def from_printable(text: str) -> str:
 
 
 def parse_typed_path(text: str) -> str:
-    """Return the path that a user typed or pasted: without spaces and quotes around it, or from a `file://` URL."""
+    """Return the path that a user typed or pasted: without spaces and quotes around it, or from a `file://` URL.
+
+    `~` is the home directory.
+    """
     text = text.strip()
     while len(text) > 1 and text[0] == text[-1] and text[0] in _QUOTES:
         text = text[1:-1].strip()
     if not text.lower().startswith(_FILE_SCHEME):
-        return text
+        return os.path.expanduser(text)
     path = unquote(urlsplit(text.replace("#", "%23").replace("?", "%3F")).path, errors="surrogateescape")
     return path[1:] if _WINDOWS_DRIVE.match(path) else path
 

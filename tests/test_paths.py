@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -70,3 +73,9 @@ def test_to_printable_escapes_unprintable_characters(name: str, text: str):
 )
 def test_parse_typed_path_removes_what_people_paste_around_a_path(text: str, path: str):
     assert parse_typed_path(text) == path
+
+
+def test_parse_typed_path_knows_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("USERPROFILE" if os.name == "nt" else "HOME", str(tmp_path))
+    assert parse_typed_path(" '~/photos' ") == f"{tmp_path}/photos"
+    assert parse_typed_path("a~b") == "a~b"

@@ -42,7 +42,7 @@ from crlc.formatting import format_count
 from crlc.jobs.queue import JobQueue
 from crlc.jobs.shared_queue import get_queue
 from crlc.training.device import DEVICES
-from crlc.training.presets import DEFAULT_CLUSTERS
+from crlc.training.presets import choose_cluster_count
 from crlc.training.settings import TrainSettings
 from crlc.workspace import Workspace
 
@@ -112,7 +112,7 @@ def _show_form(
     workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, is_busy: bool
 ) -> None:
     """Show the form, the time estimate, and the start button."""
-    training.set_default_count(dataset.name, max(2, len(summary.classes) or DEFAULT_CLUSTERS))
+    training.set_default_count(dataset.name, choose_cluster_count(len(summary.classes)))
     clusters = st.number_input(
         "Clusters",
         min_value=2,
@@ -120,7 +120,7 @@ def _show_form(
         key=training.build_clusters_key(dataset.name),
         persist_state=training.PERSISTENCE,
         help="Sets the number of clusters. "
-        + ("The default is the number of ground-truth classes." if summary.classes else
+        + ("The default is the number of ground-truth classes." if len(summary.classes) > 1 else
            "The button “Suggest number” estimates it from the images."),
     )  # fmt: skip
     st.button(

@@ -37,7 +37,7 @@ _VALID_PORTS = range(1, 65536)
 
 
 class _Access(NamedTuple):
-    """How browsers reach the app."""
+    """Addresses of the app, and the token that they need."""
 
     token: str | None
     """Token that requests need; `None` if only this computer can reach the app."""

@@ -42,7 +42,7 @@ class ClustersState:
     """Key of the background task that suggests names from the user's words."""
 
     words_problem: str = ""
-    """What is wrong with the user's words; empty if nothing is."""
+    """Error in the user's words; empty without one."""
 
     own_suggestions: dict[int, list[SuggestedName]] | None = None
     """Suggested names by cluster from the user's words; `None` for those of ImageNet."""

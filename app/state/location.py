@@ -22,7 +22,7 @@ class _ReceivedUrl:
     page: str
     parameters: dict[str, str]
     loaded: set[str] = field(default_factory=set)
-    """Names of the parameters that the page has already asked for."""
+    """Names of the parameters that the page has already requested."""
 
 
 def receive_url() -> bool:

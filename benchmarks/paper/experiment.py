@@ -77,7 +77,7 @@ class Experiment:
     """Number of seeds if fewer suffice: pictures show one run. `None` for all requested ones."""
 
     finding: str = ""
-    """What the paper found, in one sentence."""
+    """Finding of the paper, in one sentence."""
 
     sweep_name: str = ""
     """Name of the varied setting."""

@@ -77,7 +77,7 @@ class TrialResult:
     """Reason for every run that failed, by seed."""
 
     left_out: str = ""
-    """What the trial could not be run without, such as `no data`; empty if it was run."""
+    """Reason why the trial was not run, such as `no data`; empty if it was run."""
 
     def list_values(self, metric: str) -> list[float]:
         """Return the values of a metric, one per seed that has it."""

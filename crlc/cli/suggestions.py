@@ -49,7 +49,7 @@ def run_suggest(options: argparse.Namespace, workspace: Workspace, output: Outpu
 
 @dataclass
 class DuplicateActions:
-    """What `duplicates` did beyond printing; `None` where it was not requested."""
+    """Changes and files that `duplicates` was asked for; `None` where it was not."""
 
     excluded: int | None = None
     moved: int = 0

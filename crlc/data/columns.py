@@ -153,7 +153,7 @@ class Column:
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """What a column contains."""
+    """Counts, range and most frequent values of a column."""
 
     info: ColumnInfo
     known: int

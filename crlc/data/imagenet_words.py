@@ -17,7 +17,7 @@ from crlc.arrays import BoolArray, IntArray
 
 CLASS_COUNT = 1000
 WORDS_ORIGIN = "words from ImageNet's 1,000 classes"
-"""Where the words come from, as it is shown beside them."""
+"""Origin of the words, as it is shown beside them."""
 
 _TABLE = Path(__file__).with_name("words") / "imagenet.tsv"
 _PLURALS = (("ies", "y"), ("es", ""), ("s", ""))

@@ -40,7 +40,7 @@ class ColumnGuess:
     _count: int = 0
 
     def add(self, cell: str) -> None:
-        """Take a cell into account."""
+        """Add a cell to the column."""
         if is_missing(cell):
             return
         self._count += 1

@@ -83,15 +83,15 @@ class _CocoWriter:
         categories = [{"id": number, "name": name} for number, name in enumerate(self._categories.names)]
         info = {"description": f"{self._export.dataset.name}, run {self._export.run}"}
         stream.write(f'{{"info": {json.dumps(info)},\n"categories": {json.dumps(categories)},\n"images": ')
-        images = _write_list(stream, self._iter_images(stage))
+        images = _write_list(stream, self._iterate_images(stage))
         stream.write(',\n"annotations": ')
         _write_list(stream, self._annotations)
         stream.write("}\n")
         stage.finish()
         return AnnotationFileReport(images, len(categories), self._excluded, self._not_assigned)
 
-    def _iter_images(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
-        for chunk in self._export.iter_chunks():
+    def _iterate_images(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
+        for chunk in self._export.iterate_chunks():
             categories = self._categories.get_final_categories(chunk)
             self._excluded += chunk.count_excluded()
             self._not_assigned += int(((categories == MISSING) & ~chunk.is_excluded).sum())
@@ -174,15 +174,15 @@ class _TaskWriter:
 
     def write(self, stream: TextIO, report: ProgressCallback) -> AnnotationFileReport:
         stage = ProgressStage("Writing", self._export.count_images(), report)
-        images = _write_list(stream, self._iter_tasks(stage))
+        images = _write_list(stream, self._iterate_tasks(stage))
         stream.write("\n")
         stage.finish()
         return AnnotationFileReport(
             images, len(self._categories.names), self._excluded, self._not_assigned, self._outside
         )
 
-    def _iter_tasks(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
-        for chunk in self._export.iter_chunks():
+    def _iterate_tasks(self, stage: ProgressStage) -> Iterator[dict[str, Any]]:
+        for chunk in self._export.iterate_chunks():
             clusters = self._categories.get_cluster_categories(chunk)
             labels = self._categories.get_label_categories(chunk)
             self._excluded += chunk.count_excluded()

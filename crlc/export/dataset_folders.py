@@ -206,7 +206,7 @@ def _write_folder(
     placer = make_placer(export.dataset, kind)
     with build_new_folder(folder, export.dataset) as building:
         builder = _ImageBuilder(export, building / image_folder, placer)
-        write_metadata(building, builder.iter_created(report))
+        write_metadata(building, builder.iterate_created(report))
         require_readable_originals(export.dataset, builder.images, builder.missing)
         return DatasetFolderReport(builder.images, builder.excluded, builder.not_assigned, builder.missing)
 
@@ -219,11 +219,11 @@ class _ImageBuilder:
         self._digits = len(str(export.clusters.numbers[-1]))
         self.images = self.excluded = self.not_assigned = self.missing = 0
 
-    def iter_created(self, report: ProgressCallback) -> Iterator[tuple[RowChunk, dict[int, str]]]:
+    def iterate_created(self, report: ProgressCallback) -> Iterator[tuple[RowChunk, dict[int, str]]]:
         """Create the images chunk by chunk; yield each chunk with the names of its created images by row."""
         self._folder.mkdir(exist_ok=True)
         stage = ProgressStage(self._placer.stage, self._export.count_images(), report)
-        for chunk in self._export.iter_chunks():
+        for chunk in self._export.iterate_chunks():
             self.excluded += chunk.count_excluded()
             self.not_assigned += chunk.count_not_assigned()
             names: dict[int, str] = {}

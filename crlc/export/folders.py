@@ -69,7 +69,7 @@ class _FolderBuilder:
         """Create a link or copy of every image."""
         stage = ProgressStage(self._placer.stage, self._export.count_images(), report)
         images = excluded = not_assigned = missing = 0
-        for chunk in self._export.iter_chunks():
+        for chunk in self._export.iterate_chunks():
             excluded += chunk.count_excluded()
             not_assigned += chunk.count_not_assigned()
             for row in np.flatnonzero(chunk.is_included).tolist():

@@ -73,7 +73,7 @@ def write_html_map(
 def _count_by_cluster(export: RunExport) -> dict[int, int]:
     """Return the number of images on the map by cluster."""
     counts = np.zeros(export.clusters.first_new, np.int64)
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         counts += np.bincount(chunk.cluster[_find_shown_rows(chunk)], minlength=len(counts))
     return {number: int(counts[number]) for number in np.flatnonzero(counts).tolist()}
 
@@ -111,7 +111,7 @@ def _write(
     stream.write(_format_script("about", about))
     stage = ProgressStage("Writing", total, report)
     images = left_out = thumbnails = 0
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         rows = _find_shown_rows(chunk)
         left_out += len(chunk.ids) - len(rows)
         for start in range(0, len(rows), _POINTS_PER_PART):

@@ -59,7 +59,7 @@ class ExportedColumns:
         """Return the values of some images.
 
         Args:
-            ids: ids of the images; one that an import has added meanwhile has no values.
+            ids: ids of the images; one that an import has added since has no values.
             change: called once per distinct text.
         """
         return [_build_array(column.look_up(self.ids, ids), change) for column in self.columns]

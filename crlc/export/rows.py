@@ -237,7 +237,7 @@ class RunExport:
             coordinates=coordinates,
         )
 
-    def iter_chunks(self) -> Iterator[RowChunk]:
+    def iterate_chunks(self) -> Iterator[RowChunk]:
         """Yield all readable images of the dataset, ordered by the bytes of their paths."""
         import pyarrow as pa
         from pyarrow import compute
@@ -255,7 +255,7 @@ class RunExport:
             yield self._build_chunk(images.ids[rows], images.content_versions[rows], paths.take(pa.array(rows)), known)
 
     def count_images(self) -> int:
-        """Return the approximate number of images that `iter_chunks` yields: an import may be running."""
+        """Return the approximate number of images that `iterate_chunks` yields: an import may be running."""
         with Manifest(self.dataset.folder) as manifest:
             return manifest.count("ok")
 

@@ -184,7 +184,7 @@ def _write_batches(
 
     stage = ProgressStage("Writing", export.count_images(), report)
     images = not_assigned = 0
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         is_included = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
         batch = build_record_batch(
             export,

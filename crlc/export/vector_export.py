@@ -77,7 +77,7 @@ def _select_images(export: RunExport) -> tuple[_Selection, int, int]:
     paths: list[str] = []
     rows: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
     excluded = not_assigned = 0
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         is_included = chunk.is_included
         excluded += chunk.count_excluded()
         not_assigned += chunk.count_not_assigned()

@@ -187,7 +187,7 @@ class RunFolder:
 
     @property
     def result_advice(self) -> str:
-        """What the user can do about a damaged result; a finished run cannot be resumed."""
+        """Advice about a damaged result; a finished run cannot be resumed."""
         with suppress(DamagedError):
             if self.read_status().state is RunState.FINISHED:
                 return "Train again; the labels are kept."

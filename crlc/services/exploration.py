@@ -54,7 +54,7 @@ class Exploration:
 
     @property
     def features_name(self) -> str:
-        """What the clusters are based on, for people: pretrained image features, or imported vectors."""
+        """Name of the features that were clustered, for people."""
         is_imported = str(self.metadata.get("backbone", "")).startswith(VECTORS_PREFIX)
         return "imported vectors" if is_imported else "pretrained image features"
 

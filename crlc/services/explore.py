@@ -54,7 +54,7 @@ from crlc.training.images import (
     select_positions,
 )
 from crlc.training.network_builder import build_network
-from crlc.training.presets import DEFAULT_CLUSTERS, FROZEN_HEADS
+from crlc.training.presets import FROZEN_HEADS, choose_cluster_count
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
@@ -80,7 +80,7 @@ class ExplorationSettings:
     """Options of an exploration."""
 
     clusters: int | None = None
-    """Number of clusters; `None` for the number of ground-truth classes, or 10."""
+    """Number of clusters; `None` for that of `choose_cluster_count`."""
 
     map: MapSettings = field(default_factory=MapSettings)
     """Method and settings of the map."""
@@ -129,7 +129,7 @@ def explore_dataset(
     settings = replace(settings, network=apply_vectors_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     dataset = store_pixels(workspace, dataset, size, report)
-    clusters = settings.clusters or len(dataset.summarize().classes) or DEFAULT_CLUSTERS
+    clusters = settings.clusters or choose_cluster_count(len(dataset.summarize().classes))
     settings = replace(settings, clusters=clusters)
     images = exclude_ids(load_images(dataset, size), read_excluded_ids(dataset))
     require_enough_images(images, clusters)
@@ -170,7 +170,7 @@ def explore_import(
         CrlcError: the disk is full.
     """
     summary = dataset.summarize()
-    clusters = len(summary.classes) or DEFAULT_CLUSTERS
+    clusters = choose_cluster_count(len(summary.classes))
     settings = ExplorationSettings(clusters, MapSettings("pca"))
     total = summary.readable + summary.pending
     dataset.exploration_folder.mkdir(exist_ok=True)

@@ -25,7 +25,7 @@ from crlc.services.vectors import apply_vectors_to_network
 from crlc.training.feature_cache import count_missing_features
 from crlc.training.images import load_images
 from crlc.training.network_builder import BuiltNetwork, build_network
-from crlc.training.presets import DEFAULT_CLUSTERS
+from crlc.training.presets import choose_cluster_count
 from crlc.training.time_estimate import time_features
 
 _TIMED_IMAGES = 32
@@ -75,7 +75,7 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
         pixels, per_image = _time_decoding(dataset, size)
         decoding = per_image * missing / ImportOptions().worker_count
     features = time_features(built, pixels, settings.network.run.engine, device) * missing if missing else 0.0
-    count = settings.clusters or len(summary.classes) or DEFAULT_CLUSTERS
+    count = settings.clusters or choose_cluster_count(len(summary.classes))
     rows = _make_rows(built, min(_TIMED_ROWS, summary.readable))
     return ExplorationTime(decoding, features, _time_clusters(rows, count, summary.readable), _time_map(rows, settings))
 

@@ -59,7 +59,7 @@ def resolve_destination(text: str, default_name: str, export_format: ExportForma
     typed = parse_typed_path(text)
     if not typed:
         raise UsageError("The path is empty.", advice="Enter an absolute path.")
-    path = Path(typed).expanduser()
+    path = Path(typed)
     if not path.is_absolute():
         raise UsageError(
             f"{to_printable(str(path))} is a relative path.",
@@ -177,7 +177,7 @@ def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> Ex
     quota = -(-limit // max(1, len(export.clusters.numbers)))
     taken = np.zeros(export.clusters.first_new + 1, np.int64)  # the last is of images without a cluster
     count = excluded = unassigned = 0
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         is_listed = np.ones(len(chunk.ids), np.bool_) if options.excluded else ~chunk.is_excluded
         first = [
             np.flatnonzero(is_listed & (chunk.cluster == number))[: quota - taken[number]]
@@ -204,7 +204,7 @@ def _preview_table(exporter: Exporter, options: ExportOptions, limit: int) -> Ex
 def _preview_folders(exporter: Exporter, _: ExportOptions, __: int) -> ExportPreview:
     export = exporter.read_rows()
     counts = np.zeros(export.clusters.first_new, np.int64)
-    for chunk in export.iter_chunks():
+    for chunk in export.iterate_chunks():
         counts += np.bincount(chunk.cluster[chunk.is_included], minlength=len(counts))
     rows = [
         {"cluster": number, "name": export.names.get(number, ""), "images": int(counts[number])}

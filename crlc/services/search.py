@@ -1,6 +1,6 @@
 """Search for images of a run or an untrained dataset: by label, cluster name, file name and word.
 
-A search asks each of several matchers, which return ids, scores and a reason. A further kind of search, such as free
+A search uses several matchers, each of which returns ids, scores and a reason. A further kind of search, such as free
 text with an image-text model, is a class with the methods of `Matcher` and its entry in `create_matchers`
 (`crlc/services/search_matchers.py`).
 """
@@ -138,7 +138,7 @@ class ImageSearch:
 
         Args:
             text: the text, in any case.
-            kind: kind of the only matcher to ask; `None` for all.
+            kind: kind of the only matcher to use; `None` for all.
 
         Raises:
             UsageError: the text is empty, or the kind is unknown.
@@ -151,8 +151,8 @@ class ImageSearch:
         kinds = [matcher.kind for matcher in self.matchers]
         if kind is not None and kind not in kinds:
             raise UsageError(f"kind={kind!r} is not allowed: it must be one of {', '.join(kinds)}.")
-        asked = [matcher for matcher in self.matchers if kind in (None, matcher.kind)]
-        return combine_matches([match for matcher in asked for match in matcher.find(text)])
+        chosen = [matcher for matcher in self.matchers if kind in (None, matcher.kind)]
+        return combine_matches([match for matcher in chosen for match in matcher.find(text)])
 
     def suggest(self, text: str, limit: int = MAX_SUGGESTIONS) -> list[SearchSuggestion]:
         """Return completions of a text that find images: exact ones first, in the order of the matchers.

@@ -28,7 +28,7 @@ from crlc.training.batches import LabelTargets
 from crlc.training.checkpoint import ModelEntries, WeightsEntries, load_checkpoint, load_run_checkpoint, save_checkpoint
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import exclude_ids, load_images, select_ids
-from crlc.training.paper_presets import PAPER_PRESETS, build_paper_preset
+from crlc.training.paper_presets import PAPER_PRESETS, SEMI_PRESETS, build_paper_preset
 from crlc.training.presets import AUTO
 from crlc.training.request import TrainRequest
 from crlc.training.semi import (
@@ -44,7 +44,6 @@ from crlc.workspace.runs import RunStore
 from crlc.workspace.workspace import Workspace
 
 _METHOD = "semi"
-_PAPER_PRESETS = "paper-semi"
 _LABELS_FILE, _WEIGHTS_FILE = "labels.npy", "first-weights.pt"
 _PAIR_COLUMNS = 2
 _TRAIN_SPLIT, _TEST_SPLIT = "train", "test"
@@ -99,9 +98,7 @@ class SemiPlan:
 def is_semi(request: RunRequest) -> bool:
     """Return whether a request is for CRLC-semi."""
     training = request.training
-    return bool(
-        training.method == _METHOD or training.preset.startswith(_PAPER_PRESETS) or request.parent or request.labels
-    )
+    return bool(training.method == _METHOD or training.has_semi_preset or request.parent or request.labels)
 
 
 def prepare_semi_run(
@@ -261,7 +258,7 @@ def _open_parent(workspace: Workspace, dataset: ImageDataset, request: RunReques
     """Open the parent run; `None` for a paper preset, which trains from scratch."""
     training = request.training
     if not request.parent:
-        if training.preset.startswith(_PAPER_PRESETS):
+        if training.has_semi_preset:
             return None
         raise UsageError(
             f"labels={request.labels!r} is not allowed without a parent run or a preset that starts with paper-semi.",
@@ -309,7 +306,7 @@ def _plan_from_preset(
 ) -> SemiPlan:
     training = request.training
     if training.preset not in PAPER_PRESETS:
-        presets = ", ".join(name for name in PAPER_PRESETS if name.startswith(_PAPER_PRESETS))
+        presets = ", ".join(SEMI_PRESETS)
         raise UsageError(f"preset={training.preset!r} is not known. There are: {presets}.")
     if isinstance(request.clusters, SuggestClusters):
         raise UsageError(f"clusters='auto' is not allowed with preset={training.preset!r}: give a whole number.")

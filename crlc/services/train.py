@@ -33,7 +33,7 @@ from crlc.services.vectors import apply_vectors_to_request
 from crlc.training.distributed import ComputeContext
 from crlc.training.images import TrainingImages, exclude_ids, load_images, require_enough_images, select_ids
 from crlc.training.planning import plan_run
-from crlc.training.presets import DEFAULT_CLUSTERS
+from crlc.training.presets import choose_cluster_count
 from crlc.training.run_logger import ProgressListener
 from crlc.training.settings import SCRATCH_NAMES, TrainSettings
 from crlc.training.time_budget import PRESET_SECONDS
@@ -107,13 +107,7 @@ def prepare_run(
         return prepare_semi_run(workspace, dataset, request, compute, events)
     excluded = read_excluded_ids(dataset)
     images = exclude_ids(load_images(dataset, dataset.get_default_size(), split=request.split), excluded)
-    metadata = request.build_metadata()
-    clusters = request.clusters
-    if isinstance(clusters, SuggestClusters):
-        metadata["cluster_count"] = _suggest_clusters(workspace, dataset, request, clusters, compute, events)
-        clusters = metadata["cluster_count"]["suggestion"]
-    elif clusters is None and not request.training.preset.startswith("paper-"):
-        clusters = _choose_default_clusters(dataset)
+    clusters, suggestion = _choose_clusters(workspace, dataset, request, compute, events)
     training = apply_vectors_to_request(dataset, request.training)
     if clusters is not None:
         training = replace(training, values={**training.values, "clusters": clusters})
@@ -129,7 +123,7 @@ def prepare_run(
     optional_inputs = OptionalInputs(
         evaluation_images=load_evaluation_images(dataset, settings.data.image_size, request.evaluate_split)
     )
-    metadata["method_reason"] = plan.reason
+    metadata = {**request.build_metadata(), **suggestion, "method_reason": plan.reason}
     note = f"Method: {settings.stages.method}: {plan.reason}."
     return PreparedRun(dataset, images, settings, training.preset, plan.reason, optional_inputs, metadata, (note,))
 
@@ -352,9 +346,16 @@ def _handle_stop_signals(trainer: Trainer, signals: Sequence[signal.Signals]) ->
             signal.signal(number, handler)
 
 
-def _choose_default_clusters(dataset: ImageDataset) -> int:
-    classes = len(dataset.summarize().classes)
-    return classes if classes > 1 else DEFAULT_CLUSTERS
+def _choose_clusters(
+    workspace: Workspace, dataset: ImageDataset, request: RunRequest, compute: ComputeContext, events: TrainingEvents
+) -> tuple[int | None, dict[str, Any]]:
+    """Return the number of clusters, `None` if the preset decides, and the metadata of a suggested number."""
+    if isinstance(request.clusters, SuggestClusters):
+        found = _suggest_clusters(workspace, dataset, request, request.clusters, compute, events)
+        return found["suggestion"], {"cluster_count": found}
+    if request.clusters is None and not request.training.has_paper_preset:
+        return choose_cluster_count(len(dataset.summarize().classes)), {}
+    return request.clusters, {}
 
 
 def _suggest_clusters(

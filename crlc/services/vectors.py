@@ -67,7 +67,7 @@ def apply_vectors_to_request(dataset: ImageDataset, request: TrainRequest) -> Tr
         and request.backbone is None
         and request.frozen is None
         and not request.weights
-        and not request.preset.startswith("paper-")
+        and not request.has_paper_preset
         and request.named_settings.isdisjoint(("backbone", "image_size", "frozen"))
     )
     found = find_usable_vectors(dataset) if is_open else None

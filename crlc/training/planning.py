@@ -67,7 +67,7 @@ def plan_run(request: TrainRequest, images: TrainingImages, *, has_gpu: bool) ->
 
 def _choose_image_size(request: TrainRequest, settings: TrainSettings, image_size: int) -> dict[str, int]:
     """Return the image size of a requested pretrained backbone as a setting; empty if the preset decides."""
-    if request.preset.startswith("paper-") or settings.pairing.pairs != NEIGHBOURS:
+    if request.has_paper_preset or settings.pairing.pairs != NEIGHBOURS:
         return {}
     is_image_text = (request.backbone or "").startswith(OPEN_CLIP_PREFIX)
     if request.weights and not is_image_text:
@@ -80,9 +80,9 @@ def _choose_image_size(request: TrainRequest, settings: TrainSettings, image_siz
 
 
 def _choose_method(request: TrainRequest, *, has_glyphs: bool, image_size: int, has_gpu: bool) -> MethodChoice:
-    if request.method == "semi" and not request.preset.startswith("paper-semi"):
+    if request.method == "semi" and not request.has_semi_preset:
         raise UsageError("method='semi' needs a parent run and labels.", parameters=("parent", "labels"))
-    if request.preset.startswith("paper-"):
+    if request.has_paper_preset:
         return MethodChoice(request.method, f"as in the preset {request.preset}")
     if request.method != AUTO:
         return MethodChoice(request.method, "as requested")

@@ -13,6 +13,8 @@ from crlc.training.settings import DEFAULT_BACKBONE, NEIGHBOURS, SCRATCH_NAMES, 
 
 AUTO = "auto"
 DEFAULT_CLUSTERS = 10
+"""Number of clusters of a dataset without ground-truth classes, or with one."""
+
 _MAX_SCRATCH_IMAGE_SIZE = 96
 """Training from scratch on larger images takes long, and is not clearly better."""
 
@@ -23,6 +25,15 @@ _QUICK_STEPS_ON_CPU = 2_000
 _FEW_IMAGES = 10_000
 _HEAD_STEPS = 700
 """Number of steps that train the heads on a frozen backbone. Steps, because epochs are short with few images."""
+
+
+def choose_cluster_count(classes: int) -> int:
+    """Return the number of clusters of a run or exploration that names none: that of the classes, if there are several.
+
+    Args:
+        classes: number of ground-truth classes of the dataset.
+    """
+    return classes if classes > 1 else DEFAULT_CLUSTERS
 
 
 @dataclass(frozen=True)

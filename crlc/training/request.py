@@ -30,6 +30,16 @@ class TrainRequest:
     """Variant of a paper preset, such as `memory-bank`; empty for none."""
 
     @property
+    def has_paper_preset(self) -> bool:
+        """True if the preset is one of the paper's, which leaves neither method nor network open."""
+        return self.preset.startswith("paper-")
+
+    @property
+    def has_semi_preset(self) -> bool:
+        """True if the preset is one of the paper's for CRLC-semi, which trains from scratch."""
+        return self.preset.startswith("paper-semi")
+
+    @property
     def named_settings(self) -> frozenset[str]:
         """Names of the settings in `values` and `assignments`, without their groups."""
         assigned = (text.partition("=")[0].strip().rpartition(".")[2] for text in self.assignments)

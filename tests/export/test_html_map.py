@@ -70,7 +70,7 @@ def test_write_html_map_contains_clusters_points_and_thumbnails(run: RunFolder, 
         {"number": 1, "name": None, "images": 1, "colour": PALETTE[0]},
         {"number": 2, "name": None, "images": 2, "colour": PALETTE[2]},
     ]
-    ids = [number for chunk in export.iter_chunks() for number in chunk.ids.tolist()]
+    ids = [number for chunk in export.iterate_chunks() for number in chunk.ids.tolist()]
     assert part["path"] == [dataset.read_record(number).path for number in ids] == sorted(NAMES)
     assert part["cluster"] == Q.argmax(axis=1)[np.array(ids) - 1].tolist()
     np.testing.assert_allclose(

@@ -30,7 +30,7 @@ def run(workspace: Workspace, dataset: ImageDataset) -> RunFolder:
 
 def read_only_chunk(run: RunFolder, dataset: ImageDataset) -> RowChunk:
     with AnnotationStore(dataset) as annotations:
-        (chunk,) = RunExport.from_run(run, dataset, annotations.refresh()).iter_chunks()
+        (chunk,) = RunExport.from_run(run, dataset, annotations.refresh()).iterate_chunks()
     return chunk
 
 
@@ -82,7 +82,7 @@ def test_rows_are_read_in_chunks(run: RunFolder, dataset: ImageDataset, monkeypa
     remove_image(dataset, 4)
     add_image(dataset, "e.png/again")
     with AnnotationStore(dataset) as annotations:
-        chunks = list(RunExport.from_run(run, dataset, annotations.refresh()).iter_chunks())
+        chunks = list(RunExport.from_run(run, dataset, annotations.refresh()).iterate_chunks())
     assert [chunk.ids.tolist() for chunk in chunks] == [[3, 2], [1, 5], [6]]
     assert [number for chunk in chunks for number in chunk.second_cluster.tolist()] == [0, 2, 1, 0, MISSING]
 

@@ -234,15 +234,15 @@ from crlc.export import rows
 from crlc.export.tables import write_table
 
 rows._CHUNK_ROWS = 2
-iter_chunks = rows.RunExport.iter_chunks
+iterate_chunks = rows.RunExport.iterate_chunks
 
-def iter_chunks_and_die(self):
-    for number, chunk in enumerate(iter_chunks(self)):
+def iterate_chunks_and_die(self):
+    for number, chunk in enumerate(iterate_chunks(self)):
         if number == 2:
             os.kill(os.getpid(), signal.SIGKILL)
         yield chunk
 
-rows.RunExport.iter_chunks = iter_chunks_and_die
+rows.RunExport.iterate_chunks = iterate_chunks_and_die
 run, dataset, file = map(Path, sys.argv[1:])
 write_table(rows.RunExport.from_run(RunFolder(run), ImageDataset(dataset), AnnotationState()), file)
 """

@@ -107,6 +107,15 @@ def test_explore_dataset_rejects_wrong_requests(workspace: Workspace, bars_file:
     assert not (dataset.folder / "exploration").exists()
 
 
+@pytest.mark.slow
+def test_explore_dataset_with_one_class_has_ten_clusters(workspace: Workspace, bars_file: Path, tmp_path: Path):
+    with np.load(bars_file) as arrays:
+        np.savez(tmp_path / "one.npz", images=arrays["images"], labels=np.zeros(COUNT, np.int64))
+    dataset, _ = workspace.import_dataset(str(tmp_path / "one.npz"))
+    assert len(dataset.summarize().classes) == 1
+    assert explore_dataset(workspace, dataset, replace(SMALL, clusters=None)).cluster_count == 10
+
+
 def test_compute_provisional_clusters_orders_clusters_by_size():
     vectors = np.array([[0, 0], [0, 2], [9, 0], [10, 0], [11, 0]], np.float32)
     clusters, distance = compute_provisional_clusters(vectors, 2)

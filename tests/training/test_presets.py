@@ -9,7 +9,7 @@ import pytest
 from crlc.errors import UsageError
 from crlc.training.optimizer import compute_learning_rate
 from crlc.training.paper_presets import PAPER_PRESETS, PRESETS_WITH_WEIGHTS, VARIANTS, list_variants
-from crlc.training.presets import PRESET_NAMES, PresetContext, build_preset
+from crlc.training.presets import PRESET_NAMES, PresetContext, build_preset, choose_cluster_count
 from crlc.training.settings import TrainSettings
 from crlc.training.stages import plan_stages
 
@@ -19,6 +19,11 @@ DIGITS = PresetContext(images=1797, image_size=16, has_glyphs=True, has_gpu=Fals
 def assert_values(settings: TrainSettings, **expected: object) -> None:
     values = settings.as_dict()
     assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("classes", "clusters"), [(0, 10), (1, 10), (2, 2), (100, 100)])
+def test_cluster_count_is_that_of_several_classes(classes: int, clusters: int):
+    assert choose_cluster_count(classes) == clusters
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)

@@ -193,7 +193,7 @@ def _show_import_options() -> dict[str, Any]:
     )
     vectors = parse_typed_path(typed)
     return {
-        "vectors": Path(vectors).expanduser() if vectors else None,
+        "vectors": Path(vectors) if vectors else None,
         "size": size_box.number_input(
             "Stored size (px)", MIN_SIZE, MAX_SIZE, value=None, step=1, placeholder="Automatic",
             key="import-size",

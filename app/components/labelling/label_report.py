@@ -1,4 +1,4 @@
-"""What the labels predict, by name: names that are learnt badly, labels to review, and images to label next."""
+"""Report about labels: names that are learnt badly, labels to review, and images to label next."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _receive_import(view: ClusterView) -> None:
     get_explore_state().saved = get_explore_state().problem = None
     try:
         if uploaded is None:
-            state.imported = _import(view, Path(parse_typed_path(get_widget_value(_PATH) or "")).expanduser())
+            state.imported = _import(view, Path(parse_typed_path(get_widget_value(_PATH) or "")))
             return
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, Path(uploaded.name).name)
