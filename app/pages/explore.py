@@ -83,7 +83,7 @@ def _show(current: ClusterView) -> None:
     hidden = np.isin(colours.values, state.hidden_values.get(by, []))
     visible = shown & ~hidden
     picked = view.find_rows(np.array(get_picks_among(view.ids[visible]), np.int64))
-    bar = st.container()  # its number of images is known after the gallery
+    bar = st.container()  # its chips are known after the map, whose gestures select images
     with st.container(key="explore-stage"):
         widths = [_MAP_WIDTH, _GALLERY_WIDTH]
         if state.shows_columns:
@@ -101,7 +101,7 @@ def _show(current: ClusterView) -> None:
             else:
                 listed, picks = _show_gallery(view, visible, order, colours), view.ids[picked]
     with bar:
-        filter_bar.show_filter_bar(view, current, len(listed))
+        filter_bar.show_filter_bar(view, current)
     show_selection_bar(view, listed, picks, are_excluded=state.filters.excluded)
     show_image_dialog(view, drawn)
 
