@@ -216,8 +216,7 @@ def _show_pager(name: str, page: int, pages: int, found: str | None, *, is_wide:
             args=(name, to),
             width="stretch",
         )
-    count = "" if found is None else f"<div role='status'>{found}</div>"
+    words = [] if found is None else [f"<div role='status'>{found}</div>"]
+    words += [f"Page {page + 1:,} of {pages:,}"] if pages > 1 else []
     height = f"line-height:{_PAGER_HEIGHT}" if pages == 1 else ""  # that of the buttons
-    where.html(
-        f"<div style='{_PAGER_WORDS};{height}'>{count}{f'Page {page + 1:,} of {pages:,}' if pages > 1 else ''}</div>"
-    )
+    where.html(f"<div style='{_PAGER_WORDS};{height}'>{''.join(words)}</div>")
