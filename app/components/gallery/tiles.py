@@ -158,15 +158,15 @@ def show_paged_tiles(
     """
     if pop_rerun_request():
         st.rerun()  # an image was opened or selected, which other parts of the page show
-    if not count:
-        st.info("No images match these filters.")
-        return
-    pages = -(-count // PER_PAGE)
-    page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
     fills = columns is None
+    pages = max(1, -(-count // PER_PAGE))
+    page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
     if pages > 1 or fills:  # a gallery that fills its container keeps the row, so that its images do not move
         found = _format_listed(view, count) if fills else None
         _show_pager(name, page, pages, found, is_wide=columns is not None and columns >= _FULL_WIDTH_COLUMNS)
+    if not count:
+        st.info("No images match these filters.")
+        return
     tiles = build(slice(page * PER_PAGE, (page + 1) * PER_PAGE))
     with st.container(key=f"scroll-{name}") if fills else nullcontext():
         show_image_grid(
