@@ -38,6 +38,9 @@ _MAX_CURVE_POINTS = 400
 _MAX_POINTS_WITH_MARKERS = 12
 _HIGHLIGHT_COLOUR = "#D55E00"
 _ZERO_TOLERANCE = 1e-4
+_EPOCH_HOVER = "%{fullData.name}<br>epoch %{x:.1~f}: %{y:.3f}<extra></extra>"
+"""Words at the pointer; Plotly's own are `(21, 0.5893936)` and the first letters of the name."""
+
 Points = tuple[list[float], list[float]]
 
 
@@ -87,6 +90,7 @@ def plot_loss(records: Sequence[Record], steps_per_epoch: float) -> go.Figure:
         x, y = extract_curve(records, name, ("step",), steps_per_epoch)
         if any(abs(value) > _ZERO_TOLERANCE for value in y):
             figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line={"color": colour, "width": 2})
+    figure.update_traces(hovertemplate=_EPOCH_HOVER)
     return _mark_stages(figure, records, steps_per_epoch)
 
 
@@ -149,6 +153,7 @@ def plot_runs(curves: Mapping[str, Points], title: str, *, is_fraction: bool) ->
         dash, colour = divmod(number, len(_SERIES_COLOURS))
         line = {"color": _SERIES_COLOURS[colour], "width": 2, "dash": _DASHES[dash % len(_DASHES)]}
         figure.add_scatter(x=x, y=y, name=escape_text(name), mode=_choose_mode(x), line=line)
+    figure.update_traces(hovertemplate=_EPOCH_HOVER)
     if is_fraction:
         figure.update_yaxes(range=[0, 1.02])
     return figure
@@ -203,6 +208,7 @@ def _plot_fractions(records: Sequence[Record], names: Mapping[str, tuple[str, st
             line = {"color": colour, "width": 2}
             is_listed = name != _MEAN_OF_SUBHEADS
             figure.add_scatter(x=x, y=y, name=title, mode=_choose_mode(x), line=line, showlegend=is_listed)
+    figure.update_traces(hovertemplate=_EPOCH_HOVER)
     figure.update_yaxes(range=[0, 1.02])
     return _mark_stages(figure, records, per_epoch)
 

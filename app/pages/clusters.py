@@ -74,13 +74,13 @@ def _open_map() -> None:
 
 def _show_clusters(view: RunView, state: ExploreState) -> None:
     """Show the open cluster, the parts of the last split, or all clusters."""
-    shown = None if state.cluster is None else str(state.cluster)
-    if (in_url := sync_url_parameter("cluster", shown)) != shown:  # Back, or a link
-        open_cluster(int(in_url) if in_url is not None and in_url.isdecimal() else None)
     parts = get_clusters_state(view.name).parts
     if parts and not set(parts) <= set(view.cluster_numbers):  # the split was undone
         show_parts(())
         state.cluster, parts = parts[0], ()
+    shown = None if state.cluster is None else str(state.cluster)
+    if (in_url := sync_url_parameter("cluster", shown)) != shown:  # Back, or a link
+        open_cluster(int(in_url) if in_url is not None and in_url.isdecimal() else None)
     state.cluster = state.cluster if state.cluster in view.cluster_numbers else None
     if state.cluster is None and not parts:
         _show_all_clusters(view)

@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from app.components.clusters.level_slider import open_shown_level, show_level_row
+from app.components.clusters.level_slider import open_shown_level
 from app.components.common.current_view import show_current_view
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_error
@@ -83,8 +83,7 @@ def _show(current: ClusterView) -> None:
     hidden = np.isin(colours.values, state.hidden_values.get(by, []))
     visible = shown & ~hidden
     picked = view.find_rows(np.array(get_picks_among(view.ids[visible]), np.int64))
-    count = filter_bar.show_filter_bar(view, current)
-    levels = st.container()  # comparing clusters takes a moment, for which the map does not wait
+    bar = st.container()  # its chips are known after the map, whose gestures select images
     with st.container(key="explore-stage"):
         # The map keeps its place, and so its zoom, when the columns appear; explore.css has the widths.
         column_side, map_side, gallery_side = st.columns(3, gap="small")
@@ -99,9 +98,8 @@ def _show(current: ClusterView) -> None:
                 picks = np.array(get_picks_among(listed), np.int64)
             else:
                 listed, picks = _show_gallery(view, visible, order, colours), view.ids[picked]
-    filter_bar.show_listed_count(count, view, len(listed))
-    with levels:
-        show_level_row(current)
+    with bar:
+        filter_bar.show_filter_bar(view, current)
     show_selection_bar(view, listed, picks, are_excluded=state.filters.excluded)
     show_image_dialog(view, drawn)
 

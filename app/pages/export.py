@@ -376,6 +376,7 @@ def _show_table(export_format: ExportFormat, found: ExportPreview, dataset: Imag
             for row in found.rows
         ],
         hide_index=True,
+        placeholder="",  # as in a CSV file: provisional clusters have no confidence
         key=f"preview-{export_format.key}",
         height="content" if len(found.rows) <= DEFAULT_PREVIEW_ROWS else _TABLE_HEIGHT_PIXELS,
         column_config=_build_columns(export_format, dataset),

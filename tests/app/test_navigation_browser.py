@@ -31,6 +31,9 @@ def test_back_restores_page_and_run_and_a_missing_run_is_reported(page: Page, ap
     first, newest = run_ids(app.workspace)
     page.goto(f"{app.url}/runs")
     expect_page(page, "Runs", newest)
+    is_cut = "(input, name) => { input.value = name; return input.scrollWidth > input.clientWidth; }"
+    name = "19 Nov 06:44 · with labels · 6 clusters"
+    assert not by_key(page, "selection-run").locator("input").evaluate(is_cut, name)
     open_page(page, "Export")
     expect_page(page, "Export", newest)
     by_key(page, "selection-run").get_by_role("combobox").click()

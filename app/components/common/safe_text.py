@@ -6,9 +6,13 @@ icon, make a link or load an image from another server.
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 import streamlit as st
+
+_PUNCTUATION = re.compile(r"[!-/:-@\[-`{-~]")
+_WORD_JOINER = "\u2060"
 
 
 def show_error(text: str) -> None:
@@ -34,6 +38,15 @@ def show_caption(text: str) -> None:
 def show_text(text: str) -> None:
     """Show body text with its line breaks."""
     _show(text, "white-space:pre-line", role="note")
+
+
+def escape_markdown(text: str) -> str:
+    """Return Markdown that shows a text as it is: the label of a button, and a help text.
+
+    Streamlit replaces `:smile:`, `:material/home:` and `->` after it has read the Markdown, where a backslash no longer
+    helps: an invisible character keeps their parts apart.
+    """
+    return _PUNCTUATION.sub(lambda found: f"\\{found[0]}{_WORD_JOINER if found[0] in ':-<>' else ''}", text)
 
 
 def _show(text: str, style: str, role: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.components.common.safe_text import show_caption
+from app.components.common.safe_text import escape_markdown, show_caption
 from app.view_models.words import describe_suggested_name
 from crlc.data.imagenet_words import WORDS_ORIGIN
 from crlc.services.words import SuggestedName
@@ -25,7 +25,7 @@ def show_word_buttons(words: Sequence[SuggestedName], *, key: str, choose: Calla
     with st.container(horizontal=True, gap="small"):
         for index, word in enumerate(words):
             st.button(
-                word.name,
+                escape_markdown(word.name),
                 key=f"{key}-{index}",
                 on_click=choose,
                 args=(word.name,),

@@ -14,7 +14,7 @@ from app.background.imports import start_import
 from app.background.source_counts import build_count_key, can_count, forget_count, get_count, start_count
 from app.components.common.action_button import show_action_button
 from app.components.common.polling import show_task
-from app.components.common.safe_text import show_caption, show_error, show_warning
+from app.components.common.safe_text import escape_markdown, show_caption, show_error, show_warning
 from app.components.datasets.folder_browser import show_folder_browser
 from app.components.datasets.upload_zone import show_upload_zone
 from app.state import importing
@@ -87,11 +87,10 @@ def _show_recent_folders(workspace: Workspace) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("Recent:", width="content")
         for number, path in enumerate(recent[:_SHOWN_RECENT_FOLDERS]):
-            label = to_printable(os.path.basename(path) or path)
             st.button(
-                label.replace("[", "(").replace("]", ")"),  # a label is Markdown
+                escape_markdown(to_printable(os.path.basename(path) or path)),
                 key=f"recent-{number}", type="tertiary", on_click=importing.set_path, args=(path,),
-                help=f"`{to_printable(path)}`",
+                help=escape_markdown(to_printable(path)),
             )  # fmt: skip
 
 

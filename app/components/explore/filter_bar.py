@@ -1,15 +1,13 @@
-"""Filter bar of the Explore page: a form in a popover, a chip for each active filter, and the number of images left."""
+"""Filter bar of the Explore page: a form in a popover, search, and a chip for each active filter."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
-from app.components.clusters.level_slider import show_level_button
+from app.components.clusters.level_slider import show_level_button, show_level_row
 from app.components.explore.filter_chips import show_filter_chips
 from app.components.explore.image_search import show_image_search
 from app.components.explore.text_search import show_text_search
@@ -47,18 +45,15 @@ _ANY_CLASS = ""
 _PERCENT_STEP = 5
 
 
-def show_filter_bar(view: ClusterView, current: ClusterView) -> DeltaGenerator:
+def show_filter_bar(view: ClusterView, current: ClusterView) -> None:
     """Show the filters; the bar has the same height with and without active filters.
 
     Args:
         view: the view whose images are filtered.
         current: the current clusters, of which `view` may show another level.
-
-    Returns:
-        The place of `show_listed_count`.
     """
     with st.container(key="filter-bar"):  # explore.css: the widths of the controls
-        form, columns, level, text, image, chips, count = st.columns(7, vertical_alignment="center", gap="xsmall")
+        form, columns, level, text, image, chips = st.columns(6, vertical_alignment="center", gap="xsmall")
     with columns:
         _show_columns_button()
     with level:
@@ -71,14 +66,7 @@ def show_filter_bar(view: ClusterView, current: ClusterView) -> DeltaGenerator:
         show_image_search(view)
     with chips:
         show_filter_chips(_list_chips(view), key="filter-chips", removed=_remove_filters)
-    return count
-
-
-def show_listed_count(place: DeltaGenerator, view: ClusterView, listed: int) -> None:
-    """Show the number of images that the gallery lists."""
-    of_all = f" of {len(view.ids):,}" if listed < len(view.ids) else ""
-    words = f"{listed:,}{of_all} {'image' if len(view.ids) == 1 else 'images'}"
-    place.html(f"<div role='status' style='text-align:right;opacity:.75;font-size:.9rem'>{escape(words)}</div>")
+    show_level_row(current)
 
 
 def get_listing(view: ClusterView) -> SelectedImages | None:

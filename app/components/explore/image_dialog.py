@@ -28,7 +28,7 @@ from app.state.exploring import (
     select_images,
     show_on_map,
 )
-from app.state.location import sync_url_parameter
+from app.state.location import sync_url_parameter, write_url_parameters
 from app.state.widgets import get_widget_value, set_widget_value
 from app.urls import build_image_url
 from app.view_models.cluster_view import ClusterView, RunView
@@ -79,6 +79,7 @@ def show_image_dialog(view: ClusterView, method: str | None, go_to_map: Callable
         shown = get_explore_state().open_image
         if shown is None:
             return
+        write_url_parameters({"image": str(shown)})  # arrows and neighbours run only the dialog
         try:
             # Labels and clusters change while the dialog is open.
             current = open_view(Workspace(), view.kind, view.name)

@@ -61,7 +61,8 @@ def _show_map(
         chosen = np.zeros(len(view.ids), np.bool_)
         chosen[picked] = True
     focus = None
-    if state.focus is not None and len(row := view.find_rows(np.array([state.focus]))):
+    row = view.find_rows(np.array([] if state.focus is None else [state.focus], np.int64))
+    if len(row) and visible[row[0]]:  # a circle without its point would mark nothing
         focus = Focus(int(row[0]), state.pan_to_focus, state.focus_count)
     events = MapEvents(
         region=partial(select_region, view, method, visible),

@@ -17,13 +17,15 @@ from app.view_models.cluster_view import ClusterView
 from app.view_models.image_columns import describe_images
 from crlc.arrays import ImageIds
 from crlc.data.image_lookup import read_records
-from crlc.formatting import shorten_middle
+from crlc.formatting import format_count, shorten_middle
 from crlc.paths import to_printable
 
 PER_PAGE = 60
 _THUMBNAIL_PIXELS = 160
 _TOOLTIP_COLUMNS = 12
 _CAPTION_CHARACTERS = 15
+_PAGER_WORDS = "text-align:center;opacity:.75;font-size:.9rem;line-height:1.25;white-space:nowrap"
+_PAGER_HEIGHT = "2.4rem"
 _FULL_WIDTH_COLUMNS = 8
 """With this many columns or more, a gallery is as wide as the page."""
 
@@ -156,15 +158,17 @@ def show_paged_tiles(
     """
     if pop_rerun_request():
         st.rerun()  # an image was opened or selected, which other parts of the page show
+    fills = columns is None
+    pages = max(1, -(-count // PER_PAGE))
+    page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
+    if pages > 1 or fills:  # a gallery that fills its container keeps the row, so that its images do not move
+        found = _format_listed(view, count) if fills else None
+        _show_pager(name, page, pages, found, is_wide=columns is not None and columns >= _FULL_WIDTH_COLUMNS)
     if not count:
         st.info("No images match these filters.")
         return
-    pages = -(-count // PER_PAGE)
-    page = min(get_explore_state().gallery_pages.get(name, 0), pages - 1)
-    if pages > 1:
-        _show_pager(name, page, pages, is_wide=columns is not None and columns >= _FULL_WIDTH_COLUMNS)
     tiles = build(slice(page * PER_PAGE, (page + 1) * PER_PAGE))
-    with st.container(key=f"scroll-{name}") if columns is None else nullcontext():
+    with st.container(key=f"scroll-{name}") if fills else nullcontext():
         show_image_grid(
             tiles,
             build_tile_images_url(view, tiles),
@@ -186,10 +190,24 @@ def _change_picks(added: Sequence[int], removed: Sequence[int]) -> None:
     request_rerun()
 
 
-def _show_pager(name: str, page: int, pages: int, *, is_wide: bool) -> None:
-    """Show the page buttons above the images, where a short last page does not move them."""
+def _format_listed(view: ClusterView, count: int) -> str:
+    """Return how many images a gallery lists: `54 of 3,000 images`."""
+    total = len(view.ids)
+    return f"{count:,} of {format_count(total, 'image')}" if count < total else format_count(count, "image")
+
+
+def _show_pager(name: str, page: int, pages: int, found: str | None, *, is_wide: bool) -> None:
+    """Show the page buttons above the images, where a short last page does not move them.
+
+    Args:
+        name: name of the gallery.
+        page: index of the page.
+        pages: number of pages; a single one has no buttons.
+        found: number of images, in words.
+        is_wide: True if the gallery is as wide as the page.
+    """
     back, where, on, *_ = st.columns([1, 1.4, 1, *([5] if is_wide else [])], vertical_alignment="center")
-    for column, text, to in ((back, "Previous", page - 1), (on, "Next", page + 1)):
+    for column, text, to in ((back, "Previous", page - 1), (on, "Next", page + 1)) if pages > 1 else ():
         column.button(
             text,
             key=f"{text.lower()}-page-{name}",
@@ -198,4 +216,7 @@ def _show_pager(name: str, page: int, pages: int, *, is_wide: bool) -> None:
             args=(name, to),
             width="stretch",
         )
-    where.html(f"<div style='text-align:center;opacity:.7;white-space:nowrap'>Page {page + 1:,} of {pages:,}</div>")
+    words = [] if found is None else [f"<div role='status'>{found}</div>"]
+    words += [f"Page {page + 1:,} of {pages:,}"] if pages > 1 else []
+    height = f"line-height:{_PAGER_HEIGHT}" if pages == 1 else ""  # that of the buttons
+    where.html(f"<div style='{_PAGER_WORDS};{height}'>{''.join(words)}</div>")

@@ -41,7 +41,8 @@ def show_label_report(report: LabelReport) -> None:
         count = len(report.doubtful_ids)
         words, action = st.columns([4, 1.4], vertical_alignment="center")
         with words:
-            show_warning(f"{format_count(count, 'label')} contradict the labels of similar images.")
+            verb = "contradicts" if count == 1 else "contradict"
+            show_warning(f"{format_count(count, 'label')} {verb} the labels of similar images.")
         action.button(
             "Review labels",
             key="review-labels",

@@ -95,6 +95,14 @@ def test_dialog_steps_zooms_and_edits_images(page: Page, app: RunningApp, datase
     page.keyboard.press("ArrowLeft")  # there is none before the first
     page.keyboard.press("ArrowRight")
     expect_image(dialog, 2, "2 of 4")
+    # A refresh, a bookmark and Back know the image that is shown, not only the one that was opened first.
+    expect(page).to_have_url(re.compile("image=2$"))
+    page.reload()
+    expect_image(dialog, 2, "2 of 4")
+    page.go_back()
+    expect_image(dialog, 1, "1 of 4")
+    page.keyboard.press("ArrowRight")
+    expect_image(dialog, 2, "2 of 4")
 
     by_key(dialog, "dialog-label-2").locator("input").fill("cat")
     page.keyboard.press("Enter")

@@ -136,8 +136,8 @@ def test_page_is_restored_after_a_late_message_of_another_page(page: Page, app: 
     received: list[bytes] = []
 
     def record(socket: WebSocket) -> None:
-        socket.on("framesent", lambda content: sent.append(content))
-        socket.on("framereceived", lambda content: received.append(content))
+        socket.on("framesent", lambda content: sent.append(bytes(content)))
+        socket.on("framereceived", lambda content: received.append(bytes(content)))
 
     page.on("websocket", record)
     page.add_init_script(f"({KEEP_SOCKET})()")

@@ -97,6 +97,8 @@ def test_plot_runs_escapes_titles_and_distinguishes_runs():
     figure = plot_runs({"<a href='http://x'>b</a>": ([1.0], [0.5]), "two": ([1.0], [0.2])}, "ACC", is_fraction=True)
     assert figure.data[0].name == "&lt;a href=&#x27;http://x&#x27;&gt;b&lt;/a&gt;"
     assert figure.data[0].line.color != figure.data[1].line.color
+    # The words at the pointer have the whole name, and no more digits than can be seen.
+    assert all("%{fullData.name}" in trace.hovertemplate and "%{y:.3f}" in trace.hovertemplate for trace in figure.data)
     many = plot_runs({str(n): ([0.0], [0.0]) for n in range(14)}, "Loss", is_fraction=False)
     assert len({(trace.line.color, trace.line.dash) for trace in many.data}) == 14
 

@@ -103,6 +103,7 @@ def test_split_is_previewed_before_it_is_done(empty: Workspace):
     press(at, "undo-edit")
     assert read_clusters(empty) == before
     assert at.number_input(key="split-parts").value == 2  # the cluster is open again
+    assert at.query_params["cluster"] == "0"  # also after a refresh
 
 
 @pytest.mark.usefixtures("dataset")

@@ -16,6 +16,10 @@ from tests.fixtures.tiny_run import COORDINATES, import_tiny_dataset, write_tiny
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+CUT_CHIPS = """() => [...document.querySelectorAll('.st-key-filter-chips *')]
+  .flatMap((host) => [...(host.shadowRoot?.querySelectorAll('.chip span') ?? [])])
+  .filter((words) => words.scrollWidth > words.clientWidth).map((words) => words.textContent)"""
+
 
 def list_file_names(page: Page) -> list[str]:
     return [tile.get_attribute("title").split(" ")[0] for tile in page.get_by_test_id("stMain").locator(".tile").all()]
@@ -116,6 +120,12 @@ def filter_images(page: Page) -> None:
     expect(page.locator(".map").first.locator(".count").first).to_have_text("1")
     assert get_legend_counts(page) == ["1", "1", "1"]
     assert page.locator(".map").first.bounding_box() == before
+    page.locator(".legend .name").nth(0).click()
+    expect(chip).to_have_count(2)
+    assert page.evaluate(CUT_CHIPS) == []
+    expect(page.get_by_test_id("stMain").get_by_role("status").first).to_have_text("1 of 12 images")
+    page.locator(".legend .name").nth(0).click()
+    expect(chip).to_have_count(1)
 
     # They survive a reload, and so does the open image: both are in the URL.
     page.get_by_test_id("stMain").locator(".tile").first.click()

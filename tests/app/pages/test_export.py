@@ -160,6 +160,8 @@ def test_export_page_exports_provisional_clusters(tiny: Workspace):
     assert test.radio(key="export-format").options == formats
     assert set(test.dataframe[0].value["run"]) == {"provisional"}
     assert test.dataframe[0].value["confidence"].isna().all()
+    assert test.dataframe[0].proto.placeholder == ""  # not "None"
+    assert test.dataframe[0].proto.HasField("placeholder")
     assert "sharpness" in test.dataframe[0].value
     test.toggle(key="export-columns").set_value(False).run()
     assert "sharpness" not in test.dataframe[0].value

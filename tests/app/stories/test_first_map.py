@@ -18,11 +18,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 IMAGES = 600
 """More than those of the first part of a preview, 500."""
 
+MAX_PROGRESS_PIXELS = 64
+"""Height of the progress that lies over the map."""
+
 RECORD_TOPS = """() => {
   window.tops = new Set();
+  window.tallest = 0;
   setInterval(() => {
     const map = document.querySelector('.st-key-explore-map');
     const isDrawn = document.querySelector("[data-testid='stApp'][data-test-script-state='notRunning']");
+    const progress = document.querySelector('.st-key-preview-progress');
+    if (map && progress) window.tallest = Math.max(window.tallest, progress.offsetHeight);
     if (map && isDrawn) window.tops.add(Math.round(map.getBoundingClientRect().top));
   }, 100);
 }"""
@@ -56,6 +62,7 @@ def test_map_of_photographs_appears_and_grows_without_a_click(page: Page, app: R
     # The map stays where it is while progress comes and goes.
     assert page.get_by_test_id("stToast").count() == 0
     assert page.evaluate("[...window.tops].length") == 1, page.evaluate("[...window.tops]")
+    assert page.evaluate("window.tallest") <= MAX_PROGRESS_PIXELS  # it hides little of the map
     found = read_exploration(app.workspace.open_dataset("photos"))
     assert found is not None
     assert not found.is_partial
