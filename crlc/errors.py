@@ -71,6 +71,10 @@ class DamagedError(CrlcError):
     """A workspace file is missing or damaged, or a newer version of the program wrote it."""
 
 
+class FormatVersionError(DamagedError):
+    """A workspace file has the format version of another version of the program: it must not be overwritten."""
+
+
 class DiskFullError(CrlcError):
     """The disk of the workspace is full; finished work is kept."""
 

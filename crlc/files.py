@@ -18,7 +18,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from crlc.array_files import load_array, read_array_header
-from crlc.errors import AccessError, BusyError, DamagedError, explain_system_error
+from crlc.errors import AccessError, BusyError, DamagedError, FormatVersionError, explain_system_error
 from crlc.json_schema import check_entries
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise DamagedError(f"{path} is not a {kind} file of CRLC Studio.", advice=advice)
     if content.get("version") != version:
-        raise DamagedError(
+        raise FormatVersionError(
             f"{path} has format version {content.get('version')!r}; this program reads version {version}.",
             advice=NEWER_VERSION_ADVICE,
         )
@@ -131,6 +131,31 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
     except ValueError as error:
         raise DamagedError(f"{path} is damaged: it {error}.", advice=advice) from None
     return content
+
+
+def read_json_to_update(path: Path, kind: str, version: int, advice: str, schema: type) -> dict[str, Any] | None:
+    """Read a JSON file that the caller writes anew afterwards; `None` if it is missing or damaged.
+
+    A file that is only unreadable now, or that a newer version wrote, would be lost: it is an error.
+
+    Args:
+        path: the file.
+        kind: the expected kind.
+        version: the expected version of the format.
+        advice: what the user can do when the file cannot be read.
+        schema: dataclass or `TypedDict` with the types of the entries.
+
+    Raises:
+        FormatVersionError: the file has another version.
+        AccessError: the user has no permission to read the file.
+        UnavailableError: its disk does not answer.
+    """
+    try:
+        return read_json(path, kind, version, advice, schema)
+    except FormatVersionError:
+        raise
+    except DamagedError:
+        return None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from crlc.data.dataset import ImageDataset
 from crlc.errors import CrlcError
-from crlc.files import read_json, write_json, writer_lock
+from crlc.files import read_json_to_update, write_json, writer_lock
 
 _FILE, _LOCK, _KIND, _VERSION = "kept-duplicates.json", "kept-duplicates.lock", "kept-duplicates", 1
 _ADVICE = "Delete it: the groups of duplicates are then proposed again."
@@ -22,25 +22,29 @@ class _KeptEntries(TypedDict):
 
 
 def read_kept_duplicates(dataset: ImageDataset) -> set[frozenset[int]]:
-    """Return the sets of image ids that the user keeps together; none if their file is missing or damaged."""
+    """Return the sets of image ids that the user keeps together; none if their file cannot be read."""
     try:
-        content = read_json(dataset.folder / _FILE, _KIND, _VERSION, _ADVICE, _KeptEntries)
+        return _read_to_update(dataset)
     except CrlcError:
         return set()
-    return {frozenset(ids) for ids in content["groups"]}
 
 
 def set_kept_duplicates(dataset: ImageDataset, ids: Iterable[int], *, is_kept: bool) -> None:
     """Store that the user keeps these duplicates, or that this is open again.
 
     Raises:
-        CrlcError: the file cannot be written.
+        CrlcError: the file cannot be written, or cannot be read now: its content would be lost.
     """
     group = frozenset(ids)
     with writer_lock(dataset.folder / _LOCK, "kept duplicates", _LOCK_SECONDS):
-        known = read_kept_duplicates(dataset)
+        known = _read_to_update(dataset)
         if (group in known) == is_kept:
             return
         groups = known | {group} if is_kept else known - {group}
         content = {"kind": _KIND, "version": _VERSION, "groups": sorted(map(sorted, groups))}
         write_json(dataset.folder / _FILE, content)
+
+
+def _read_to_update(dataset: ImageDataset) -> set[frozenset[int]]:
+    content = read_json_to_update(dataset.folder / _FILE, _KIND, _VERSION, _ADVICE, _KeptEntries)
+    return set() if content is None else {frozenset(ids) for ids in content["groups"]}

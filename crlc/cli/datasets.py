@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from crlc.cli.columns import build_columns_content, format_columns, summarize_columns
 from crlc.cli.output import Output
@@ -197,8 +198,6 @@ def add_dataset_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Output) -> int:
     """Print the images, classes, problems and columns of a dataset."""
-    from crlc.export.destinations import explain_write_errors
-
     dataset = workspace.open_dataset(options.name)
     summary = dataset.summarize()
     columns = summarize_columns(dataset)
@@ -213,11 +212,20 @@ def run_dataset(options: argparse.Namespace, workspace: Workspace, output: Outpu
         (options.duplicates, dataset.write_duplicates_csv, ("image with exact copies", "images with exact copies")),
     ):
         if file is not None:
-            with explain_write_errors(file), file.open("w", newline="", encoding="utf-8") as stream:
-                count = write(stream)
-            lines.append(f"Wrote {format_count(count, *nouns)} to {file}.")
+            count = _write_list(file, write)
+            lines.append(f"Wrote {format_count(count, *nouns)} to {to_printable(str(file))}.")
     output.print_result(content, lines)
     return 0
+
+
+def _write_list(file: Path, write: Callable[[TextIO], int]) -> int:
+    """Write a list to a new file, or to a device such as /dev/stdout; return the number of its rows."""
+    from crlc.export.destinations import explain_write_errors, require_new_file
+
+    if file.is_file():
+        require_new_file(file)
+    with explain_write_errors(file), file.open("w", newline="", encoding="utf-8") as stream:
+        return write(stream)
 
 
 def add_relink_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, TypedDict
 
 from crlc.errors import CrlcError
-from crlc.files import read_json, write_json, writer_lock
+from crlc.files import read_json_to_update, write_json, writer_lock
 from crlc.runs.folder import RunFolder
 
 _FILE, _KIND, _VERSION = "dismissed.json", "dismissed-suggestions", 1
@@ -42,20 +42,16 @@ class _DismissedEntries(TypedDict):
 
 
 def read_dismissals(run: RunFolder, result: str) -> list[Dismissal]:
-    """Return the dismissed suggestions of a result; none if their file is missing or damaged.
+    """Return the dismissed suggestions of a result; none if their file cannot be read.
 
     Args:
         run: the run.
         result: fingerprint of the result: cluster numbers are valid only in this result.
     """
     try:
-        content = read_json(run.path / _FILE, _KIND, _VERSION, _ADVICE, _DismissedEntries)
+        return _read_to_update(run, result)
     except CrlcError:
         return []
-    if content["result"] != result:
-        return []
-    found = [Dismissal(tuple(one["clusters"]), tuple(one["sizes"])) for one in content["dismissed"]]
-    return [one for one in found if len(one.clusters) == len(one.sizes)]
 
 
 def dismiss_suggestion(run: RunFolder, result: str, clusters: Sequence[int], sizes: Sequence[int]) -> None:
@@ -66,16 +62,32 @@ def dismiss_suggestion(run: RunFolder, result: str, clusters: Sequence[int], siz
         result: fingerprint of the result.
         clusters: one cluster that could be split, or two that could be merged.
         sizes: number of images of each cluster.
+
+    Raises:
+        CrlcError: the file cannot be written, or cannot be read now: its content would be lost.
     """
     with writer_lock(_get_lock_path(run), "dismissed suggestions", _LOCK_SECONDS):
-        others = [one for one in read_dismissals(run, result) if one.clusters != tuple(clusters)]
+        others = [one for one in _read_to_update(run, result) if one.clusters != tuple(clusters)]
         _write_dismissals(run, result, [*others, Dismissal(tuple(clusters), tuple(sizes))])
 
 
 def restore_suggestions(run: RunFolder, result: str) -> None:
-    """Show all dismissed suggestions of a result again."""
+    """Show all dismissed suggestions of a result again.
+
+    Raises:
+        CrlcError: the file cannot be written, or cannot be read now: its content would be lost.
+    """
     with writer_lock(_get_lock_path(run), "dismissed suggestions", _LOCK_SECONDS):
+        _read_to_update(run, result)
         _write_dismissals(run, result, [])
+
+
+def _read_to_update(run: RunFolder, result: str) -> list[Dismissal]:
+    content = read_json_to_update(run.path / _FILE, _KIND, _VERSION, _ADVICE, _DismissedEntries)
+    if content is None or content["result"] != result:
+        return []
+    found = [Dismissal(tuple(one["clusters"]), tuple(one["sizes"])) for one in content["dismissed"]]
+    return [one for one in found if len(one.clusters) == len(one.sizes)]
 
 
 def _get_lock_path(run: RunFolder) -> Path:

@@ -101,6 +101,9 @@ def test_dataset_commands_print_text(crlc, tmp_path: Path):
     assert "1 x the file is empty" in shown
     assert "3  beach" in shown
     assert (tmp_path / "problems.csv").read_text() == "path,bytes,reason\nbeach/broken.jpg,0,the file is empty\n"
+    again = crlc("dataset", "holiday-pictures", "--problems", tmp_path / "problems.csv")
+    assert again.code == 2
+    assert "problems.csv exists already" in again.err
     assert crlc("remove", "holiday-pictures", "--yes").code == 0
     assert len(list(folder.rglob("*.png"))) == 5
     assert crlc("dataset", "holiday-pictures").code == 1

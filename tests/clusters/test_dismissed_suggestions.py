@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crlc.clusters.dismissed_suggestions import Dismissal, dismiss_suggestion, read_dismissals, restore_suggestions
+from crlc.errors import FormatVersionError
 from crlc.runs.folder import RunFolder
 
 
@@ -20,6 +21,20 @@ def test_dismissed_suggestions_belong_to_one_result(tmp_path):
     assert read_dismissals(run, "a") == []
     (tmp_path / "dismissed.json").write_text("{")
     assert read_dismissals(run, "a") == []
+
+
+def test_dismissed_suggestions_of_a_newer_version_are_not_overwritten(tmp_path):
+    run = RunFolder(tmp_path)
+    dismiss_suggestion(run, "a", (3,), (30,))
+    newer = (tmp_path / "dismissed.json").read_text().replace('"version": 1', '"version": 2')
+    assert '"version": 2' in newer
+    (tmp_path / "dismissed.json").write_text(newer)
+    assert read_dismissals(run, "a") == []
+    with pytest.raises(FormatVersionError, match=r"dismissed\.json has format version 2"):
+        dismiss_suggestion(run, "a", (1, 4), (100, 50))
+    with pytest.raises(FormatVersionError, match=r"dismissed\.json has format version 2"):
+        restore_suggestions(run, "a")
+    assert (tmp_path / "dismissed.json").read_text() == newer
 
 
 @pytest.mark.parametrize(
