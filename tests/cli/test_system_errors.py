@@ -91,7 +91,7 @@ def test_cli_lists_the_other_runs_beside_one_that_may_not_be_read(start_crlc, wo
     runs, shown, refused = run_while_locked(start_crlc, locked, ("runs",), ("quality", "run-2"), ("show", "run-1"))
     assert "unreadable" in runs[0]
     assert "finished" in runs[0]
-    assert re.search(r"runs/run-1/\S+ cannot be read: permission denied", runs[0])
+    assert re.search(r"runs/run-1/\S+ cannot be used: permission denied", runs[0])
     assert "error" not in shown[1]
     assert "permission denied" in refused[1]
 
