@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 from crlc.array_files import load_array, read_array_header
 from crlc.errors import AccessError, BusyError, DamagedError, FormatVersionError, explain_system_error
 from crlc.json_schema import check_entries
+from crlc.paths import refuse_special_file
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -111,6 +112,7 @@ def read_json(path: Path, kind: str, version: int, advice: str, schema: type) ->
         UnavailableError: its disk does not answer.
     """
     try:
+        refuse_special_file(path)
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing.", advice=advice) from None
@@ -192,6 +194,7 @@ def load_required_array(path: Path, advice: str, *, is_mapped: bool = False) -> 
         AccessError: the user has no permission to read the file.
     """
     try:
+        refuse_special_file(path)
         return load_array(path, is_mapped=is_mapped)
     except FileNotFoundError:
         raise DamagedError(f"{path} is missing.", advice=advice) from None

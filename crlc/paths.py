@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from urllib.parse import unquote, urlsplit
 
 _LOWEST_ESCAPED_BYTE, _HIGHEST_ESCAPED_BYTE = 0xDC80, 0xDCFF  # surrogateescape's range
@@ -54,6 +55,13 @@ def parse_typed_path(text: str) -> str:
         return os.path.expanduser(text)
     path = unquote(urlsplit(text.replace("#", "%23").replace("?", "%3F")).path, errors="surrogateescape")
     return path[1:] if _WINDOWS_DRIVE.match(path) else path
+
+
+def refuse_special_file(path: str | os.PathLike[str]) -> None:
+    """Raise an `OSError` if a pipe, socket or device is in the place of a file: reading it could wait for ever."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError("it is not a regular file")
 
 
 def escape_formula(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from crlc.errors import DamagedError, UnavailableError
 from crlc.files import load_required_array, read_json, write_json
+from crlc.runs.metrics_log import MetricsLog
 
 _ADVICE = "Delete it."
 
@@ -55,3 +57,17 @@ def test_file_on_a_disk_that_does_not_answer_is_not_called_damaged(tmp_path: Pat
         read(file)
     assert str(file) in caught.value.message
     assert _ADVICE not in str(caught.value)
+
+
+def read_metrics(file: Path) -> object:
+    return list(MetricsLog(file).read())
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("read", [read_advised_json, read_advised_array, read_metrics])
+def test_a_pipe_in_the_place_of_a_file_is_not_read(tmp_path: Path, read: Callable[[Path], object]):
+    """Reading it would wait for ever, and with it the page that lists all runs."""
+    file = tmp_path / "file"
+    os.mkfifo(file)
+    with pytest.raises(DamagedError, match=r"file cannot be read \(it is not a regular file"):
+        read(file)

@@ -11,6 +11,7 @@ import streamlit as st
 from app.background.duplicates import build_search_key, get_duplicate_sets, start_search
 from app.background.tasks import get_task
 from app.components.common.current_view import show_no_datasets
+from app.components.common.fragments import make_fragment
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_done, show_error
@@ -98,7 +99,7 @@ def _restart_search(dataset: ImageDataset, exact: bool) -> None:
     start_search(dataset, exact=exact)
 
 
-@st.fragment
+@make_fragment
 def _show_review(dataset: ImageDataset, sets: Sequence[DuplicateSet]) -> None:
     """Show the groups; a decision redraws only them."""
     session, annotations = get_duplicate_session(dataset.name), open_annotations(dataset)

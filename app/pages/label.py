@@ -11,6 +11,7 @@ import streamlit as st
 
 from app.components.clusters.editing import show_undo
 from app.components.common.current_view import show_current_view
+from app.components.common.fragments import make_fragment
 from app.components.common.polling import ensure_quality
 from app.components.common.safe_text import show_caption, show_error
 from app.components.explore.image_dialog import show_image_dialog
@@ -84,7 +85,7 @@ def render() -> None:
             family = None
         watching = isinstance(view, RunView) and is_improving(workspace, view)
         # One fragment for everything: a decision redraws only the labelling component.
-        st.fragment(_show, run_every=_POLL_SECONDS if watching else None)(
+        make_fragment(_show, run_every=_POLL_SECONDS if watching else None)(
             workspace, view, family=family, watching=watching
         )
         drawn = next((method for method in MAP_METHODS if view.load_coordinates(method) is not None), None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.common.fragments import make_fragment
 from app.components.common.heading import show_heading
 from app.components.common.safe_text import show_caption, show_error
 from app.components.runs.comparison import show_comparison
@@ -59,7 +60,7 @@ def render() -> None:
     _show_table(lines, rows)
     _show_damaged(runs)
     if any(row["State"] in _ACTIVE_STATES for row in rows):
-        st.fragment(_poll_runs, run_every=_POLL_SECONDS)(rows)
+        make_fragment(_poll_runs, run_every=_POLL_SECONDS)(rows)
     selected = next((line for line in lines if line.id == get_selection().run), None)
     if selected is not None:
         _show_selected(runs, selected)

@@ -12,6 +12,7 @@ from app.background.example import get_example_task
 from app.background.imports import ImportInProgress, ImportOutcome, find_locations_being_imported, list_imports
 from app.background.tasks import BackgroundTask, dismiss_task
 from app.components.common.action_button import show_action_button
+from app.components.common.fragments import make_fragment
 from app.components.common.heading import show_heading
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error
@@ -174,7 +175,7 @@ def _show_example_progress(workspace: Workspace) -> None:
         show_caption(f"The example could not be installed: {task.error}")
 
 
-@st.fragment(run_every=_EXAMPLE_POLL_SECONDS)
+@partial(make_fragment, run_every=_EXAMPLE_POLL_SECONDS)
 def _wait_for_example() -> None:
     if not _is_example_installing(Workspace()):
         st.rerun()

@@ -13,6 +13,7 @@ from typing import Any, TypedDict
 from crlc.errors import DamagedError
 from crlc.files import explain_read_errors
 from crlc.json_schema import check_entries
+from crlc.paths import refuse_special_file
 
 Record = Mapping[str, Any]
 """One line of the log. Its `kind` is `step`, `epoch`, `stage` or `end`."""
@@ -142,6 +143,7 @@ class MetricsLog:
         """
         with explain_read_errors(self.path, _ADVICE):
             try:
+                refuse_special_file(self.path)
                 stream = self.path.open("rb")
             except FileNotFoundError:
                 return

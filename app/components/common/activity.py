@@ -8,6 +8,7 @@ import streamlit as st
 
 from app.background.imports import ImportOutcome, find_running_imports, list_imports
 from app.background.tasks import BackgroundTask
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption
 from app.navigation import get_page, link_to
 from app.state.notices import is_started_here
@@ -33,7 +34,7 @@ def show_activity(workspace: Workspace, page_title: str, notice: str | None = No
         notice: how the last import has ended. In a toast, it would lie over the controls of the page.
     """
     is_busy = bool(_list_active_jobs(workspace) or find_running_imports(workspace))
-    st.fragment(_show_activity, run_every=_POLL_SECONDS if is_busy else None)(page_title, notice)
+    make_fragment(_show_activity, run_every=_POLL_SECONDS if is_busy else None)(page_title, notice)
 
 
 def find_own_finished_imports(workspace: Workspace) -> dict[str, ImportOutcome]:

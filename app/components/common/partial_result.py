@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_error
 from app.view_models.cluster_view import ClusterView, RunView
 from app.view_models.training_progress import compute_result_epoch, describe_partial_result
@@ -21,7 +22,7 @@ def show_partial_result(view: ClusterView) -> None:
         trains = view.analysis.run.read_status().state.is_active
     except CrlcError:
         return  # the Train page shows this error
-    st.fragment(_show, run_every=_POLL_SECONDS if trains else None)(view)
+    make_fragment(_show, run_every=_POLL_SECONDS if trains else None)(view)
 
 
 def _show(view: RunView) -> None:

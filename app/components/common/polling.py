@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
 from app.background.tasks import BackgroundTask, dismiss_task, get_task
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption, show_error
 from app.view_models.cluster_view import ClusterView, RunView
 from crlc.formatting import format_progress
@@ -39,7 +41,7 @@ def show_task(key: str, has_news: Callable[[], bool] | None = None) -> Backgroun
     return None
 
 
-@st.fragment(run_every=_POLL_SECONDS)
+@partial(make_fragment, run_every=_POLL_SECONDS)
 def _poll_task(key: str, has_news: Callable[[], bool] | None) -> None:
     found = get_task(key)
     if found is None or not found.is_running or (has_news is not None and has_news()):

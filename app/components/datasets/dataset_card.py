@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import streamlit as st
 
 from app.background.imports import start_import
 from app.background.previews import build_preview_key, get_preview, read_preview_stamp
+from app.components.common.fragments import make_fragment
 from app.components.common.image_strip import show_image_strip
 from app.components.common.polling import show_task
 from app.components.common.safe_text import show_caption, show_error, show_text, show_warning
@@ -119,7 +121,7 @@ def _read_file_times(dataset: ImageDataset) -> tuple[int, ...]:
 # ---- datasets that cannot be opened
 
 
-@st.fragment(run_every=_IMPORT_POLL_SECONDS)
+@partial(make_fragment, run_every=_IMPORT_POLL_SECONDS)
 def _show_import_in_progress(workspace: Workspace, name: str) -> None:
     """Show the progress of an import by another process; redraw the page when it has ended."""
     if not workspace.is_being_written(name):

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.background.imports import start_import
 from app.background.source_counts import build_count_key, can_count, forget_count, get_count, start_count
 from app.components.common.action_button import show_action_button
+from app.components.common.fragments import make_fragment
 from app.components.common.polling import show_task
 from app.components.common.safe_text import escape_markdown, show_caption, show_error, show_warning
 from app.components.datasets.folder_browser import show_folder_browser
@@ -99,7 +100,7 @@ def _show_recent_folders(workspace: Workspace) -> None:
 
 def _show_count_line(workspace: Workspace, path: str) -> None:
     is_running = start_count(workspace, path, _COUNT_WAIT_SECONDS).is_running
-    st.fragment(_show_count, run_every=_COUNT_POLL_SECONDS if is_running else None)(
+    make_fragment(_show_count, run_every=_COUNT_POLL_SECONDS if is_running else None)(
         workspace, path, is_running=is_running
     )
 

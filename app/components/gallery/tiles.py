@@ -10,6 +10,7 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
+from app.components.common.fragments import make_fragment
 from app.components.gallery.image_grid import Tile, show_image_grid
 from app.state.exploring import change_picks, get_explore_state, open_image, pop_rerun_request, request_rerun, set_page
 from app.urls import build_gallery_url
@@ -134,7 +135,7 @@ def show_paged_gallery(
     show_paged_tiles(view, len(rows), build, name=name, columns=columns, picking=picking)
 
 
-@st.fragment
+@make_fragment
 def show_paged_tiles(
     view: ClusterView,
     count: int,

@@ -9,6 +9,7 @@ from typing import Any
 import streamlit as st
 
 from app.components.clusters.editing import apply_edit, rename_cluster
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption, show_error, show_warning
 from app.components.gallery.change_review import ReviewGroup, build_side, show_change_review
 from app.components.gallery.tiles import build_tiles
@@ -69,7 +70,7 @@ def show_what_changed(workspace: Workspace, parent: str, child: str) -> None:
         )
 
 
-@st.fragment
+@make_fragment
 def _show_review(before: RunView, after: RunView, moves: Sequence[Reassignment]) -> None:
     """Show the reassigned images, to accept or reject; a decision redraws only them, not the report of all labels."""
     if pop_rerun_request():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app.background.commands import BackgroundCommand, build_dataset_command, get_command_runner
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption
 from crlc.data.dataset import ImageDataset
 from crlc.formatting import format_duration
@@ -23,7 +24,7 @@ def show_first_map_estimate(workspace: Workspace, dataset: ImageDataset, *, may_
     command = build_first_map_estimate_command(workspace, dataset)
     known = get_command_runner().get_result(command)
     pending = may_measure and (known is None or not known.is_finished)
-    st.fragment(_show, run_every=_POLL_SECONDS if pending else None)(command, pending=pending)
+    make_fragment(_show, run_every=_POLL_SECONDS if pending else None)(command, pending=pending)
 
 
 def _show(command: BackgroundCommand, *, pending: bool) -> None:

@@ -15,6 +15,7 @@ from app.background.commands import (
     build_timing_command,
     get_command_runner,
 )
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption, show_error
 from app.figures.curves import plot_cluster_count
 from app.state import training
@@ -66,7 +67,7 @@ def show_estimate(command: BackgroundCommand, preset: str, *, images: int, may_m
     """
     known = get_command_runner().get_result(command)
     is_pending = known is None or not known.is_finished
-    st.fragment(_show_estimate, run_every=_POLL_SECONDS if is_pending and may_measure else None)(
+    make_fragment(_show_estimate, run_every=_POLL_SECONDS if is_pending and may_measure else None)(
         command, preset, images, may_measure=may_measure, is_pending=is_pending
     )
 
@@ -131,7 +132,7 @@ def show_cluster_count(workspace: Workspace, dataset: ImageDataset) -> None:
     command = build_count_command(workspace, dataset)
     known = get_command_runner().get_result(command)
     if known is None or not known.is_finished:
-        st.fragment(_wait_for_count, run_every=_POLL_SECONDS)(command)
+        make_fragment(_wait_for_count, run_every=_POLL_SECONDS)(command)
     else:  # outside a fragment: the button fills in a widget that is elsewhere on the page
         _show_count(command, known, dataset.name)
 

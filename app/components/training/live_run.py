@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.common.fragments import make_fragment
 from app.components.common.safe_text import show_caption, show_error, show_text, show_warning
 from app.components.training.cluster_samples import show_cluster_samples
 from app.components.training.run_curves import show_curves, show_details, show_numbers
@@ -66,7 +67,7 @@ def show_live_run(queue: JobQueue, run: str | None) -> None:
         return
     st.html(_NO_FADING)
     with st.container(key=_CONTAINER_KEY):
-        st.fragment(_show, run_every=_POLL_SECONDS if live else None)(run, live=live)
+        make_fragment(_show, run_every=_POLL_SECONDS if live else None)(run, live=live)
 
 
 def has_finished_run(workspace: Workspace, run: str | None) -> bool:
