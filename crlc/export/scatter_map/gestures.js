@@ -20,6 +20,9 @@ class Gestures extends MapView {
       this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015)), this.at(event));
     }, { passive: false });
     this.frame.addEventListener("keydown", (event) => this.key(event));
+    this.stage.addEventListener("transitionend", (event) => {
+      if (event.target === this.stage) this.draw(); // the colours of the theme have changed
+    });
   }
 
   at(event) {

@@ -324,3 +324,10 @@ def test_canvas_is_hidden_until_the_first_points_are_drawn(page: Page):
     expect(canvas).to_be_hidden()  # WebGL without alpha is black
     page.evaluate(SHOW, {})
     expect(canvas).to_be_visible()
+
+
+def test_map_follows_a_change_of_the_theme(page: Page):
+    page.evaluate(SHOW, {})
+    page.wait_for_function("map.background?.join() === '255,255,255'")
+    page.evaluate("document.documentElement.style.setProperty('--st-background-color', '#14181d')")
+    page.wait_for_function("map.background.join() === '20,24,29'")
