@@ -20,7 +20,7 @@ from pathlib import Path
 import run_app
 
 HERE = Path(__file__).resolve().parent
-PARALLEL_OPTIONS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile"]
+PARALLEL_OPTIONS = ["-n", str(min(4, os.cpu_count() or 1)), "--dist", "loadfile", "--no-loadscope-reorder"]
 FAILED_TESTS = run_app.ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 QUICK_OPTIONS = ["-m", "not browser and not slow"]
 

@@ -39,6 +39,12 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files with long tests first: of parallel processes, none then works alone at the end."""
+    long = {item.path for item in items for name in ("browser", "slow") if item.get_closest_marker(name)}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Exit code and output of a command."""

@@ -168,8 +168,9 @@ def _read_folders(manifest: Manifest, info: ColumnInfo, few: list[int] | None) -
 
 def _find_common_folder(manifest: Manifest) -> bytes:
     """Return the folder of all absolute paths, which a list may have, with a slash; empty if there is no use for it."""
-    query = "SELECT MIN(path), MAX(path) FROM images WHERE status = 'ok'"
-    first, last = (bytes(path or b"") for path in manifest.connection.execute(query).fetchone())
+    # A damaged manifest may have a path as text.
+    query = "SELECT CAST(MIN(path) AS BLOB), CAST(MAX(path) AS BLOB) FROM images WHERE status = 'ok'"
+    first, last = (path or b"" for path in manifest.connection.execute(query).fetchone())
     folders = [path.rpartition(b"/")[0] or b"/" for path in (first, last)]
     if not (first.startswith(b"/") or _DRIVE.match(first)) or folders[0] == folders[1]:
         return b""

@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
+from app.navigation import PAGE_LINKS
 from app.view_models.image_selection import normalize_coordinates
 from crlc.analysis.maps.settings import MapSettings
 from crlc.annotations.store import AnnotationStore
@@ -274,6 +275,8 @@ def improve(page: Page, workspace: Workspace, parent: str, given: dict[int, str]
     expect_no_exception(page)
     button(page, "use-child").click()
     page.wait_for_url(f"**/label?dataset=shapes&run={child}")
+    link = by_key(page, PAGE_LINKS).get_by_role("link", name="Export")
+    expect(link).to_have_attribute("href", re.compile(child))  # drawn after the change of the URL
     return child
 
 
