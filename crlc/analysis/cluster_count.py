@@ -102,11 +102,13 @@ def suggest_cluster_count(
         UsageError: there are too few images, or `max_clusters` is not allowed.
     """
     if len(features) < _MIN_IMAGES:
-        raise UsageError(f"clusters='auto' needs at least {_MIN_IMAGES} images; there are {len(features)}.")
+        raise UsageError(
+            f"To suggest a number of clusters, at least {_MIN_IMAGES} images are needed; there are {len(features)}."
+        )
     if not _LOWEST_MAXIMUM <= max_clusters <= _HIGHEST_MAXIMUM:
         raise UsageError(
-            f"clusters='auto:{max_clusters}' is not allowed: "
-            f"the highest number must be from {_LOWEST_MAXIMUM} to {_HIGHEST_MAXIMUM}."
+            f"The highest number of clusters to try, {max_clusters}, is not allowed: "
+            f"it must be from {_LOWEST_MAXIMUM} to {_HIGHEST_MAXIMUM}."
         )
     rows = np.linspace(0, len(features) - 1, min(len(features), _MAX_SAMPLED_IMAGES)).astype(np.int64)
     sample = np.asarray(features[rows], np.float32)

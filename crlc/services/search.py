@@ -150,7 +150,7 @@ class ImageSearch:
             )
         kinds = [matcher.kind for matcher in self.matchers]
         if kind is not None and kind not in kinds:
-            raise UsageError(f"kind={kind!r} is not allowed: it must be one of {', '.join(kinds)}.")
+            raise UsageError(f"Searching only {kind!r} is not possible. There are: {', '.join(kinds)}.")
         chosen = [matcher for matcher in self.matchers if kind in (None, matcher.kind)]
         return combine_matches([match for matcher in chosen for match in matcher.find(text)])
 

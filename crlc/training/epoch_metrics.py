@@ -76,9 +76,8 @@ class EpochTotals:
         steps, cluster_steps = self._sums["steps"].clamp_min(1), self._sums["cluster_steps"].clamp_min(1)
         means = {name: self._sums[name] / steps for name in ("total", "feature", "feature_bound")}
         means |= {name: self._sums[name] / cluster_steps for name in (*_SUMMED_SUBHEAD_TERMS, "probability_bound")}
-        fractions = self._sums["counts"][subhead] / self._sums["counts"][subhead].sum().clamp_min(1)
+        counts = self._sums["counts"][subhead]
         information = cluster_information(self._sums["joint"] / cluster_steps)
-        clusters = fractions.numel()
         return {
             "loss": float(means["total"]),
             "feature": float(means["feature"]),
@@ -90,8 +89,20 @@ class EpochTotals:
             "cluster_information_high": float(information.max()),
             "probability_bound": float(means["probability_bound"][subhead]),
             "feature_bound": float(means["feature_bound"]),
-            "clusters_found": int((fractions >= _FOUND_FRACTION / clusters).sum()),
-            "clusters": clusters,
-            "largest_share": float(fractions.max()),
+            "clusters": counts.numel(),
+            **compute_size_metrics(counts),
             "subhead": subhead,
         }
+
+
+def compute_size_metrics(counts: Tensor) -> dict[str, float | int]:
+    """Return the number of clusters that are not almost empty, and the fraction of images in the largest.
+
+    Args:
+        counts: (K,) number of images of each cluster.
+    """
+    fractions = counts / counts.sum().clamp_min(1)
+    return {
+        "clusters_found": int((fractions >= _FOUND_FRACTION / fractions.numel()).sum()),
+        "largest_share": float(fractions.max()),
+    }

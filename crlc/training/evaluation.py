@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from crlc.analysis.class_metrics import (
     compute_agreement,
@@ -22,6 +23,7 @@ from crlc.analysis.class_metrics import (
 from crlc.runs.folder import RunFolder
 from crlc.training.batches import LabelTargets
 from crlc.training.distributed import World
+from crlc.training.epoch_metrics import compute_size_metrics
 from crlc.training.images import TrainingImages
 from crlc.training.inference import Assignments, assign_images
 from crlc.training.inputs import Inputs
@@ -65,7 +67,8 @@ class Evaluator:
             epoch: number of complete epochs of the run.
             subhead: the selected subhead.
             max_images: maximum number of images, evenly spaced; all by default.
-            final: whether the run is finished; its result then also reports every subhead.
+            final: whether the run is finished; the metrics then include those of every subhead, and the sizes of the
+                clusters.
         """
         positions = None
         if max_images is not None and len(self._data.images) > max_images:
@@ -85,8 +88,11 @@ class Evaluator:
             counts = {"images": len(assignments.ids), "of": len(self._data.images)}
             position = {"step": step, "epoch": epoch}
             self._folder.publish_result(result_folder, {**position, "subhead": subhead, **counts, "final": final})
+        clusters = np.asarray(assignments.cluster)
+        # Those of the last epoch are of augmented images, and the consensus of the subheads changes them afterwards.
+        sizes = compute_size_metrics(_count_images(clusters, assignments.q.shape[1])) if final else {}
         if self._data.evaluation is not None:
-            return self._evaluate_others(*self._data.evaluation, subhead, max_images, final=final)
+            return sizes | self._evaluate_others(*self._data.evaluation, subhead, max_images, final=final)
         classes = self._data.images.classes
         unlabelled = np.ones(len(self._data.images), bool)
         if self._labels is not None:
@@ -94,7 +100,7 @@ class Evaluator:
         if classes is not None and positions is not None:
             classes, unlabelled = classes[positions], unlabelled[positions]
         metrics = compute_metrics(assignments, classes, final=final)
-        return metrics | self._classify(np.asarray(assignments.cluster), classes, unlabelled)
+        return sizes | metrics | self._classify(clusters, classes, unlabelled)
 
     def _evaluate_others(
         self, images: TrainingImages, inputs: Inputs, subhead: int, max_images: int | None, *, final: bool
@@ -148,6 +154,10 @@ def compute_metrics(assignments: Assignments, classes: NDArray[np.int64] | None,
     if final:
         metrics["acc_by_subhead"] = [round(found.acc, 4) for found in each]
     return metrics
+
+
+def _count_images(clusters: NDArray[Any], number: int) -> Tensor:
+    return torch.bincount(torch.from_numpy(clusters.astype(np.int64)), minlength=number)
 
 
 def _space_evenly(total: int, count: int) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ CLASSIFICATION_ACCURACY = "classification_accuracy"
 """Of a run with labels: fraction of images in the cluster of their class, where the labelled images of a cluster decide
 its class. Unlike ACC, no cluster is matched with the classes of unlabelled images; labelled images are not counted."""
 
-FINAL_EPOCH_METRICS = ("cluster_information", "clusters_found", "largest_share", "subhead")
+FINAL_EPOCH_METRICS = ("cluster_information", "subhead")
 """Metrics of the last epoch that the `end` record repeats."""
 
 ORACLE_ACC = "oracle_acc"

@@ -93,5 +93,5 @@ def test_step_prefers_fewer_clusters_among_similar_fits():
 def test_suggestion_refuses_few_images_and_a_small_range():
     with pytest.raises(UsageError, match="40 images.* 12"):
         suggest_cluster_count(make_groups(3, 4))
-    with pytest.raises(UsageError, match="auto:2.* 3 to 100"):
+    with pytest.raises(UsageError, match="to try, 2, .* from 3 to 100"):
         suggest_cluster_count(make_groups(3), max_clusters=2)

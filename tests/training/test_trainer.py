@@ -53,6 +53,10 @@ def test_trainer_writes_a_complete_and_consistent_result(tmp_path: Path):
     np.testing.assert_array_equal(arrays["cluster"], arrays["q"].argmax(axis=1))
     np.testing.assert_array_equal(arrays["confidence"], arrays["q"].max(axis=1))
     assert len(list((tmp_path / "run").glob("result-*"))) == 1
+    sizes = np.bincount(arrays["cluster"], minlength=4)
+    end = read_records(tmp_path / "run")[-1]
+    assert end["largest_share"] == pytest.approx(sizes.max() / 96)
+    assert end["clusters_found"] == (sizes >= 0.1 * 96 / 4).sum()
 
 
 def test_trainer_logs_all_terms_of_steps_and_epochs(tmp_path: Path):
