@@ -6,6 +6,8 @@ from html import escape
 
 import streamlit as st
 
+from app.state.exploring import close_image
+
 KEYS: dict[str, tuple[tuple[str, str], ...]] = {
     "Label": (
         ("1 to 9, 0", "label the image with the name beside the key; 0 is the tenth"),
@@ -72,6 +74,7 @@ def show_keyboard_button() -> None:
         type="tertiary",
         key="show-keys",
         help="Shows the keyboard shortcuts (key ?).",
+        on_click=close_image,  # there is one dialog at a time; the message that another was closed may be lost
     ):
         show_keys()
 

@@ -164,3 +164,12 @@ def test_open_cluster_is_in_the_url():
     test.session_state["exploring"].cluster = None
     assert "cluster" not in test.run().query_params
     assert page("clusters", cluster="x").session_state["exploring"].cluster is None
+
+
+@pytest.mark.usefixtures("dataset")
+def test_shortcuts_replace_an_image_whose_closing_was_lost():
+    at = page("clusters", image="3")
+    assert "lightbox" in str(at.get("bidi_component"))
+    press(at, "show-keys")
+    assert "undo the last decision" in get_text(at)
+    assert at.session_state["exploring"].open_image is None
