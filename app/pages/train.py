@@ -112,7 +112,7 @@ def _show_form(
     workspace: Workspace, queue: JobQueue, dataset: ImageDataset, summary: DatasetSummary, *, is_busy: bool
 ) -> None:
     """Show the form, the time estimate, and the start button."""
-    training.set_default_count(dataset.name, choose_cluster_count(len(summary.classes)))
+    training.set_default_count(dataset.name, choose_cluster_count(len(summary.classes), summary.readable))
     clusters = st.number_input(
         "Clusters",
         min_value=2,

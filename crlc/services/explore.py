@@ -54,7 +54,7 @@ from crlc.training.images import (
     select_positions,
 )
 from crlc.training.network_builder import build_network
-from crlc.training.presets import FROZEN_HEADS, choose_cluster_count
+from crlc.training.presets import FROZEN_HEADS, MIN_CLUSTERS, choose_cluster_count
 from crlc.training.settings import TrainSettings
 from crlc.workspace.workspace import Workspace
 
@@ -72,7 +72,6 @@ _MIN_REST_FACTOR = 1.5
 """A part that is nearly as large as the whole is left out."""
 
 _KMEANS_STARTS = 5
-_MIN_CLUSTERS = 2
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,8 @@ class ExplorationSettings:
         Raises:
             UsageError: there are fewer than two clusters.
         """
-        if self.clusters is not None and self.clusters < _MIN_CLUSTERS:
-            raise UsageError(f"clusters={self.clusters} is not allowed: it must be at least {_MIN_CLUSTERS}.")
+        if self.clusters is not None and self.clusters < MIN_CLUSTERS:
+            raise UsageError(f"clusters={self.clusters} is not allowed: it must be at least {MIN_CLUSTERS}.")
 
 
 def explore_dataset(
@@ -129,9 +128,9 @@ def explore_dataset(
     settings = replace(settings, network=apply_vectors_to_network(dataset, settings.network))
     size = settings.network.data.image_size
     dataset = store_pixels(workspace, dataset, size, report)
-    clusters = settings.clusters or choose_cluster_count(len(dataset.summarize().classes))
-    settings = replace(settings, clusters=clusters)
     images = exclude_ids(load_images(dataset, size), read_excluded_ids(dataset))
+    clusters = settings.clusters or choose_cluster_count(len(dataset.summarize().classes), len(images))
+    settings = replace(settings, clusters=clusters)
     require_enough_images(images, clusters)
     with (
         explain_disk_full(dataset.folder),
@@ -170,9 +169,9 @@ def explore_import(
         CrlcError: the disk is full.
     """
     summary = dataset.summarize()
-    clusters = choose_cluster_count(len(summary.classes))
-    settings = ExplorationSettings(clusters, MapSettings("pca"))
     total = summary.readable + summary.pending
+    clusters = choose_cluster_count(len(summary.classes), total)
+    settings = ExplorationSettings(clusters, MapSettings("pca"))
     dataset.exploration_folder.mkdir(exist_ok=True)
     with (
         explain_disk_full(dataset.folder),

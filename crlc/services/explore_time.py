@@ -75,7 +75,7 @@ def estimate_exploration(dataset: ImageDataset, settings: ExplorationSettings, d
         pixels, per_image = _time_decoding(dataset, size)
         decoding = per_image * missing / ImportOptions().worker_count
     features = time_features(built, pixels, settings.network.run.engine, device) * missing if missing else 0.0
-    count = settings.clusters or choose_cluster_count(len(summary.classes))
+    count = settings.clusters or choose_cluster_count(len(summary.classes), summary.readable)
     rows = _make_rows(built, min(_TIMED_ROWS, summary.readable))
     return ExplorationTime(decoding, features, _time_clusters(rows, count, summary.readable), _time_map(rows, settings))
 

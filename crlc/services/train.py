@@ -354,7 +354,8 @@ def _choose_clusters(
         found = _suggest_clusters(workspace, dataset, request, request.clusters, compute, events)
         return found["suggestion"], {"cluster_count": found}
     if request.clusters is None and not request.training.has_paper_preset:
-        return choose_cluster_count(len(dataset.summarize().classes)), {}
+        summary = dataset.summarize()
+        return choose_cluster_count(len(summary.classes), summary.readable), {}
     return request.clusters, {}
 
 

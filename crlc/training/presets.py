@@ -15,6 +15,8 @@ AUTO = "auto"
 DEFAULT_CLUSTERS = 10
 """Number of clusters of a dataset without ground-truth classes, or with one."""
 
+MIN_CLUSTERS = 2
+
 _MAX_SCRATCH_IMAGE_SIZE = 96
 """Training from scratch on larger images takes long, and is not clearly better."""
 
@@ -27,13 +29,14 @@ _HEAD_STEPS = 700
 """Number of steps that train the heads on a frozen backbone. Steps, because epochs are short with few images."""
 
 
-def choose_cluster_count(classes: int) -> int:
+def choose_cluster_count(classes: int, images: int) -> int:
     """Return the number of clusters of a run or exploration that names none: that of the classes, if there are several.
 
     Args:
         classes: number of ground-truth classes of the dataset.
+        images: number of images; there are never fewer of them than clusters, unless there is only one.
     """
-    return classes if classes > 1 else DEFAULT_CLUSTERS
+    return classes if classes > 1 else max(MIN_CLUSTERS, min(DEFAULT_CLUSTERS, images))
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,12 @@ def assert_values(settings: TrainSettings, **expected: object) -> None:
     assert {name: values[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(("classes", "clusters"), [(0, 10), (1, 10), (2, 2), (100, 100)])
-def test_cluster_count_is_that_of_several_classes(classes: int, clusters: int):
-    assert choose_cluster_count(classes) == clusters
+@pytest.mark.parametrize(
+    ("classes", "images", "clusters"),
+    [(0, 500, 10), (1, 500, 10), (2, 500, 2), (100, 500, 100), (0, 6, 6), (1, 2, 2), (0, 1, 2)],
+)
+def test_cluster_count_is_that_of_several_classes(classes: int, images: int, clusters: int):
+    assert choose_cluster_count(classes, images) == clusters
 
 
 @pytest.mark.parametrize("name", PRESET_NAMES)

@@ -74,14 +74,18 @@ def show_keyboard_button() -> None:
         type="tertiary",
         key="show-keys",
         help="Shows the keyboard shortcuts (key ?).",
-        on_click=close_image,  # there is one dialog at a time; the message that another was closed may be lost
     ):
         show_keys()
 
 
-@st.dialog("Keyboard shortcuts", width="large")
 def show_keys() -> None:
-    """Open the list of shortcuts."""
+    """Open the list of shortcuts instead of an image."""
+    close_image()  # there is one dialog at a time, and Streamlit may have dropped the message that the other was closed
+    _open_dialog()
+
+
+@st.dialog("Keyboard shortcuts", width="large")
+def _open_dialog() -> None:
     st.html(format_keys())
 
 

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, WebSocket, expect
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from app.navigation import PAGE_LINKS
 from tests.app.conftest import RunningApp
 from tests.fixtures.browser import button, by_key, cluster_card, open_page
 from tests.fixtures.tiny_run import import_tiny_dataset, write_tiny_run
@@ -158,3 +159,37 @@ def test_page_is_restored_after_a_late_message_of_another_page(page: Page, app: 
     page.wait_for_function("() => window.isCleared")
     expect(page.get_by_role("heading", name="Clusters", level=1)).to_be_visible()
     expect(page.locator("section.cluster")).to_have_count(3)
+
+
+def test_poll_of_a_page_that_the_user_has_left_is_not_sent(page: Page, app: RunningApp, tmp_path: Path):
+    write_tiny_run(app.workspace, import_tiny_dataset(app.workspace, tmp_path / "set"))
+    sent: list[bytes] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda content: sent.append(bytes(content))))
+    page.add_init_script(f"({KEEP_SOCKET})()")
+    page.goto(app.url)
+    expect(page.get_by_role("heading", name="Start", level=1)).to_be_visible()
+    page.wait_for_function("() => window.crlcFeedback")
+
+    def poll(of: BackMsg) -> bytes:
+        """Send the message with which a fragment of a page refreshes itself."""
+        message = BackMsg()
+        message.rerun_script.page_script_hash = of.rerun_script.page_script_hash
+        message.rerun_script.fragment_id, message.rerun_script.is_auto_rerun = "a-poll", True
+        page.evaluate("(bytes) => socket.send(new Uint8Array(bytes))", list(message.SerializeToString()))
+        return message.SerializeToString()
+
+    open_page(page, "Runs")
+    runs = BackMsg.FromString(sent[-1])
+    page.wait_for_function(IS_IDLE)
+    with stopped(app):
+        by_key(page, PAGE_LINKS).get_by_role("link", name="Clusters").click()
+        page.wait_for_function("() => window.crlcFeedback.timer")
+        late = poll(runs)
+    expect(page.locator("section.cluster")).to_have_count(3)
+    assert late not in sent  # a busy server would merge it with the click, and stay on the Runs page
+    page.wait_for_function(IS_IDLE)
+    clusters = next(one for one in map(BackMsg.FromString, reversed(sent)) if one.rerun_script.page_script_hash)
+    assert clusters.rerun_script.page_script_hash != runs.rerun_script.page_script_hash
+    in_time = poll(clusters)
+    page.wait_for_function(IS_IDLE)
+    assert in_time in sent

@@ -4,12 +4,15 @@
 //
 // It also restores a page that Streamlit has cleared. A page that refreshes itself may send a message just before another
 // page opens; its run then starts late, and Streamlit takes its page for a new one and clears the page that is open.
+// A message that such a page would send just after the user has opened another page is dropped: a busy server merges
+// both, and stays on the page of the later one.
 
 const CAUSED_MS = 5000; // a message this soon after a key or click was caused by it: a busy browser sends it late
 const PATIENCE_MS = 100; // a quicker answer shows no sign
 const QUIET_MS = 150; // the page runs no more: the answer is complete
 const STALE_MS = 500; // elements that are faded for longer show the sign, although the server has answered
 const MAX_MS = 60000;
+const OPENING_MS = 20000; // a page that has not opened by then will not: its request was lost
 const RING_OFFSET = 14;
 const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
 
@@ -44,12 +47,13 @@ function readFields(bytes) {
 
 const text = (bytes) => new TextDecoder().decode(bytes);
 
-/** Return the request to run the page in a message to the server (`BackMsg`): its fragment, and whether it is a poll. */
+/** Return the request to run a page in a message to the server (`BackMsg`): page, fragment, and whether it is a poll. */
 function readRequest(bytes) {
   const state = readFields(bytes).get(11)?.[0]; // rerun_script
   if (!state) return null;
   const fields = readFields(state);
-  return { fragment: text(fields.get(5)?.[0] ?? new Uint8Array()), isPoll: Boolean(fields.get(6)?.[0]) };
+  const read = (number) => text(fields.get(number)?.[0] ?? new Uint8Array());
+  return { page: read(3), fragment: read(5), isPoll: Boolean(fields.get(6)?.[0]) };
 }
 
 /** Return the start or end of a run in a message of the server (`ForwardMsg`), with the fragments that it runs. */
@@ -103,11 +107,20 @@ class Feedback {
         known.add(this);
         this.addEventListener("message", (event) => feedback.receive(event.data));
       }
-      const result = send.apply(this, content);
       const request = content[0] instanceof Uint8Array ? readRequest(content[0]) : null;
+      if (request && feedback.isLate(request)) return undefined;
+      const result = send.apply(this, content);
       if (request && !request.isPoll && performance.now() - feedback.actedAt < CAUSED_MS) feedback.wait(request);
       return result;
     };
+  }
+
+  /** Return whether a request is a poll of a page that the user is leaving; otherwise note whether it leaves the page. */
+  isLate(request) {
+    const now = performance.now();
+    if (request.isPoll) return request.page === this.leaving && now - this.leftAt < OPENING_MS;
+    if (request.page) Object.assign(this, { leaving: request.page === this.page ? null : this.page, leftAt: now });
+    return false;
   }
 
   /** Wait for the answer to a request of the user. */
@@ -129,7 +142,10 @@ class Feedback {
 
   /** Note which page is open, and whether the run of a fragment of another page has cleared it. */
   notePage(run) {
-    if (!run.fragments.length) Object.assign(this, { page: run.page, isCleared: false });
+    if (!run.fragments.length) {
+      Object.assign(this, { page: run.page, isCleared: false });
+      if (run.page !== this.leaving) this.leaving = null;
+    }
     else if (this.page && run.page !== this.page) this.isCleared = true;
   }
 
