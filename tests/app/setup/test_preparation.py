@@ -16,22 +16,22 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 @pytest.mark.parametrize("moment", ["Creating an environment", "Installing"])
-def test_run_app_continues_a_killed_setup(project: Project, moment: str):
-    process = project.start()
+def test_run_app_continues_a_killed_setup(new_project: Project, moment: str):
+    process = new_project.start()
     for line in process.stdout:
         if line.startswith(moment):
             break
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-    code, output = project.run()
+    code, output = new_project.run()
     assert code == 0, output
     assert output.splitlines()[-1].startswith("APP 1.0")
 
 
-def test_run_app_installs_once_for_two_starts(project: Project):
-    first = project.start()
+def test_run_app_installs_once_for_two_starts(new_project: Project):
+    first = new_project.start()
     assert first.stdout.readline().startswith("Creating an environment")
-    second = project.start()
+    second = new_project.start()
     outputs = [process.communicate(timeout=120)[0] for process in (first, second)]
     assert [output.splitlines()[-1].startswith("APP 1.0") for output in outputs] == [True, True]
     assert "waiting for it" in outputs[1]

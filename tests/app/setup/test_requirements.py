@@ -15,15 +15,15 @@ from tests.fixtures.setup_project import Project, make_wheel
 
 
 @pytest.mark.slow
-def test_run_app_uses_an_interpreter_that_has_all_requirements(project: Project):
-    project.require("pytest>=1.0", "hypothesis")
-    (project.folder / "app" / "__main__.py").write_text("import sys\nprint('APP', sys.prefix)\n")
-    code, output = project.run()
+def test_run_app_uses_an_interpreter_that_has_all_requirements(new_project: Project):
+    new_project.require("pytest>=1.0", "hypothesis")
+    (new_project.folder / "app" / "__main__.py").write_text("import sys\nprint('APP', sys.prefix)\n")
+    code, output = new_project.run()
     assert (code, output.strip()) == (0, f"APP {sys.prefix}")
-    assert not (project.folder / ".venv").exists()
+    assert not (new_project.folder / ".venv").exists()
     # With its own environment, the app needs wheels of these packages, and there are none.
-    assert project.run(CRLC_OWN_ENVIRONMENT="1")[0] == 1
-    assert (project.folder / ".venv").exists()
+    assert new_project.run(CRLC_OWN_ENVIRONMENT="1")[0] == 1
+    assert (new_project.folder / ".venv").exists()
 
 
 @pytest.mark.parametrize(
