@@ -258,7 +258,8 @@ def improve(page: Page, workspace: Workspace, parent: str, given: dict[int, str]
     """Train with the labels, and switch to the new run; return its id."""
     button(page, "improve").click()
     expect(button(page, "stop-improving")).to_be_visible()
-    by_key(page, "label-mode").get_by_role("radio").nth(2).click(timeout=TRAINING_TIMEOUT_MS)
+    expect(button(page, "stop-improving")).to_be_hidden(timeout=TRAINING_TIMEOUT_MS)  # until then, results are partial
+    by_key(page, "label-mode").get_by_role("radio").nth(2).click()
     child = RunStore(workspace).list_ids()[-1]
     assert RunStore(workspace).open(child).read_metadata()["parent"] == parent
     before, after = RunAnalysis.open(workspace, parent), RunAnalysis.open(workspace, child)

@@ -15,8 +15,6 @@ from app.components.common.keyboard import show_keys
 
 _HERE = Path(__file__).parent
 _KEY = "page-feedback"
-_LINK_COLOUR = {"light": "#2F6690", "dark": "#8CC0EA"}
-"""As in .streamlit/config.toml; Streamlit's own elements have no variable for it."""
 
 
 @cache
@@ -25,14 +23,13 @@ def _load_component() -> Any:
 
 
 @cache
-def _read_style(theme: str) -> str:
-    style = (_HERE / "page.css").read_text(encoding="utf-8").replace("var(--crlc-link)", _LINK_COLOUR[theme])
-    return f"<style>{style}</style>"
+def _read_style() -> str:
+    return f"<style>{(_HERE / 'page.css').read_text(encoding='utf-8')}</style>"
 
 
 def show_page_feedback() -> None:
     """Add the style of all pages, the sign for a click that was heard, and the ? key."""
-    st.html(_read_style("dark" if st.context.theme.type == "dark" else "light"))
+    st.html(_read_style())
     found = _load_component()(key=_KEY, on_shortcuts_change=lambda: None, on_restored_change=lambda: None)
     if found.shortcuts is not None:
         show_keys()

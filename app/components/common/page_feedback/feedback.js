@@ -171,6 +171,7 @@ class Feedback {
       this.restorePage();
     } else if (!this.sign.classList.contains("shown") && (!this.answeredAt || isBusy)) {
       this.placeRing();
+      this.sign.style.colorScheme = getComputedStyle(app).colorScheme; // it is outside of the app
       this.sign.classList.add("shown");
     }
   }
