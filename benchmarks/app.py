@@ -91,7 +91,7 @@ IMAGES_SCRIPT = f"""async ([row, zoom]) => {{
   }}
   return [(performance.now() - started) / 1000, shown[1]];
 }}"""
-ZOOM = 32.0
+ZOOM = 48.0
 """Zoom from which points of 100,000 images are shown as images."""
 
 MEASURE_SCRIPT = """what => {

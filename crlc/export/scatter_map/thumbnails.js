@@ -5,7 +5,9 @@ const MIN_CELL_PIXELS = 56;
 const MAX_CELLS = 160; // in the window; about two thirds of them have a thumbnail
 const MAX_REQUEST_IMAGES = 120; // as in app/urls.py
 const SIDE_FRACTION = 0.82; // of a cell
-const MAX_CELL_POINTS = 30; // on average in the cells that hold a point: images would hide what points still show
+// On average in the cells that hold a point: images would hide what more points still show. Per area of the screen, not
+// per cell: the sides of cells are between one and two times the minimum, so images would come and go while zooming in.
+const MAX_POINTS_PER_PIXEL = 30 / 80 ** 2;
 const MIN_ZOOM = 2; // relative to the whole map: an overview has points
 const MAX_CACHED_IMAGES = 600; // 24 MB at 100 × 100 pixels
 const REQUEST_DELAY_MS = 60; // views on the way of a fast gesture request nothing
@@ -20,11 +22,11 @@ export function chooseCellSide(scale, width, height) {
 /**
  * Return the rows to show as thumbnails: of each cell the visible point nearest to its middle, selected points first.
  * Of two that would overlap, the one nearer to the middle of its cell stays; the other remains a point. Returns none if
- * the cells that hold a point have too many.
+ * the cells that hold a point have more than `maxPoints` on average.
  *
  * `window` is [left, bottom, right, top] in map coordinates; `side` is the side of a cell.
  */
-export function chooseThumbnails(finder, flags, window, side) {
+export function chooseThumbnails(finder, flags, window, side, maxPoints) {
   const [left, bottom, right, top] = window;
   const first = [Math.floor(left / side) - 1, Math.floor(bottom / side) - 1];
   const last = [Math.floor(right / side) + 1, Math.floor(top / side) + 1];
@@ -44,7 +46,7 @@ export function chooseThumbnails(finder, flags, window, side) {
     if (!known || cost < known.cost || (cost === known.cost && row < known.row)) best.set(cell, { row, cost, x, y });
   });
   const rows = [];
-  if (points > MAX_CELL_POINTS * best.size) return rows;
+  if (points > maxPoints * best.size) return rows;
   for (const [cell, one] of best) {
     const [x, y] = [one.x * side, one.y * side];
     if (x < left || x > right || y < bottom || y > top) continue; // the margin only decides about overlaps
@@ -75,14 +77,15 @@ class Thumbnails {
     this.shown = [];
     if (view.scale < MIN_ZOOM * fittingScale) return;
     const side = chooseCellSide(view.scale, width, height);
+    const maxPoints = MAX_POINTS_PER_PIXEL * (side * view.scale) ** 2;
     const reach = [width / 2 / view.scale, height / 2 / view.scale];
     const area = [view.x - reach[0], view.y - reach[1], view.x + reach[0], view.y + reach[1]];
     // Most points need no visit: the view is dense if it has more points than all of its cells may have.
     const cells = (2 * reach[0] / side + 4) * (2 * reach[1] / side + 4);
     const rows = finder.countRows(area[0] - side, area[1] - side, area[2] + side, area[3] + side);
-    if (rows * (visibleCount / Math.max(1, ids.length)) > MAX_CELL_POINTS * cells) return;
+    if (rows * (visibleCount / Math.max(1, ids.length)) > maxPoints * cells) return;
     const pixels = side * view.scale * SIDE_FRACTION;
-    for (const row of chooseThumbnails(finder, flags, area, side)) {
+    for (const row of chooseThumbnails(finder, flags, area, side, maxPoints)) {
       const x = width / 2 + (finder.coordinates[2 * row] - view.x) * view.scale;
       const y = height / 2 - (finder.coordinates[2 * row + 1] - view.y) * view.scale;
       this.shown.push({ row, id: ids[row], x, y, side: pixels });

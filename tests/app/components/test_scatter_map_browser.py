@@ -197,7 +197,7 @@ def test_choose_thumbnails_takes_one_per_cell_without_overlap(script: Page):
         *(-0.25, -0.25, -0.25, 0.75),  # hidden; outside the window
     ]
     choose = """([points, flags]) => chooseThumbnails(new NearestPoint(new Float32Array(points)), new Uint8Array(flags),
-      [-0.5, -0.5, 1, 0.8], 0.5)"""
+      [-0.5, -0.5, 1, 0.8], 0.5, 30)"""
     assert script.evaluate(choose, [points, [1, 1, 1, 1, 0, 1]]) == [1, 2, 5]
     assert script.evaluate(choose, [points, [3, 1, 1, 1, 0, 1]]) == [0, 2, 3, 5]  # a selected one comes first
     assert script.evaluate(choose.replace("0.8]", "0.7]"), [points, [1, 1, 1, 1, 1, 1]]) == [1, 4]
@@ -205,10 +205,10 @@ def test_choose_thumbnails_takes_one_per_cell_without_overlap(script: Page):
 
 @pytest.mark.parametrize(("more", "shown"), [(58, 2), (59, 0)])
 def test_choose_thumbnails_shows_none_if_cells_have_too_many_points(script: Page, more: int, shown: int):
-    # Two cells hold a point: more than 30 in each of them on average are too many.
+    # Two cells hold a point.
     chosen = script.evaluate(
         """points => chooseThumbnails(new NearestPoint(new Float32Array(points)),
-             new Uint8Array(points.length / 2).fill(1), [0, 0, 1, 1], 0.5)""",
+             new Uint8Array(points.length / 2).fill(1), [0, 0, 1, 1], 0.5, 30)""",
         [0.25, 0.25, 0.75, 0.75, *[0.1, 0.1] * more],
     )
     assert len(chosen) == shown
