@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from crlc.annotations.kept_duplicates import set_kept_duplicates
 from crlc.annotations.store import AnnotationStore
 from crlc.data.dataset import ImageDataset
-from crlc.errors import UsageError
+from crlc.errors import FormatVersionError, UsageError
 from crlc.services.duplicate_review import (
     exclude_redundant_images,
     find_duplicate_sets,
@@ -86,6 +87,17 @@ def test_kept_duplicates_are_not_proposed_again(dataset: ImageDataset):
     (dataset.folder / "kept-duplicates.json").write_text("{")  # damaged: proposed again, nothing fails
     with AnnotationStore(dataset) as annotations:
         assert find_undecided(dataset, annotations.refresh(), sets) == [near, equal]
+
+
+def test_kept_duplicates_of_a_newer_version_are_not_overwritten(dataset: ImageDataset):
+    file = dataset.folder / "kept-duplicates.json"
+    set_kept_duplicates(dataset, [1, 2], is_kept=True)
+    newer = file.read_text().replace('"version": 1', '"version": 2')
+    assert '"version": 2' in newer
+    file.write_text(newer)
+    with pytest.raises(FormatVersionError, match=r"kept-duplicates\.json has format version 2"):
+        set_kept_duplicates(dataset, [3, 4], is_kept=True)
+    assert file.read_text() == newer
 
 
 def test_exclude_redundant_images_leaves_decisions_alone(dataset: ImageDataset):
