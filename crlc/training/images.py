@@ -173,7 +173,7 @@ def require_enough_images(images: TrainingImages, clusters: int, processes: int 
         raise UsageError(f"devices={processes} is not allowed: there are only {len(images)} images.")
     count = len(images.list_clusterable())
     if count < MIN_IMAGES:
-        raise UsageError(f"At least {MIN_IMAGES} readable images to cluster are needed; there are {count}.")
+        raise UsageError(f"There must be at least {MIN_IMAGES} readable images to cluster; there are {count}.")
     if count < clusters:
         raise UsageError(
             f"clusters={clusters} is not allowed: there are only {count} images.", advice="Choose fewer clusters."

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from app.components.common.numbered_edits import EDITS_SCRIPT
 from app.components.gallery.image_grid import LOADER_SCRIPT, Tile
 from crlc.data.imagenet_words import WORDS_ORIGIN
@@ -109,4 +109,4 @@ def show_cluster_cards(
     }
     if editing is not None:
         receivers["work"] = editing.receive
-    _load_component()(key=key, data=data | {"key": key}, **build_callbacks(key, **receivers))
+    show_component(_load_component(), key, receivers, data=data | {"key": key})

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from app.components.common.numbered_edits import EDITS_SCRIPT
 
 _HERE = Path(__file__).parent
@@ -29,4 +29,4 @@ def show_duplicate_desk(data: dict[str, Any], *, key: str, decided: Callable[[An
         key: key of the component.
         decided: receives the decisions, before the page runs again.
     """
-    _load_component()(key=key, data=data | {"key": key}, **build_callbacks(key, work=decided))
+    show_component(_load_component(), key, {"work": decided}, data=data | {"key": key})

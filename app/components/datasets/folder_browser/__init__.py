@@ -10,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.components.common.component_events import show_component
 from app.components.common.safe_text import show_caption, show_error
 from app.state import importing
 from app.state.widgets import get_widget_value
@@ -66,11 +67,8 @@ def show_folder_browser() -> None:
     except OSError as error:
         show_error(f"{to_printable(folder)} cannot be opened: {describe_os_error(error)}.")
     folders = [name for name in listing.folders if name.isprintable()][:_MAX_FOLDERS]  # others cannot be sent as text
-    _load_component()(
-        key=_KEY,
-        data={"folder": folder, "parents": _list_parents(folder), "names": folders},
-        on_opened_change=_open,
-    )
+    data = {"folder": folder, "parents": _list_parents(folder), "names": folders}
+    show_component(_load_component(), _KEY, {"opened": _open}, data=data)
     show_caption(f"{format_count(len(listing.folders), 'folder')} and {format_count(listing.files, 'file')} here.")
     choose, cancel, hidden = st.columns([1.5, 1, 1.6], vertical_alignment="center")
     if choose.button("Use this folder", key="browse-use", type="primary", width="stretch"):
@@ -82,8 +80,7 @@ def show_folder_browser() -> None:
     hidden.toggle("Hidden folders", key=importing.HIDDEN_WIDGET, help="Shows folders whose name starts with a dot.")
 
 
-def _open() -> None:
-    value = (get_widget_value(_KEY) or {}).get("opened")
+def _open(value: Any) -> None:
     if isinstance(value, str) and os.path.isdir(value):
         importing.set_browsed_folder(os.path.abspath(value))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from crlc.data.sources.counting import IMAGE_SUFFIXES
 
 _HERE = Path(__file__).parent
@@ -40,4 +40,4 @@ def show_upload_zone(destination: str, last_finished: str, *, key: str, finished
         finished(str(value.get("id", "")), str(value.get("name", "")))
 
     data = {"destination": destination, "suffixes": list(IMAGE_SUFFIXES), "finished": last_finished}
-    _load_component()(key=key, data=data, **build_callbacks(key, uploaded=handle_uploaded))
+    show_component(_load_component(), key, {"uploaded": handle_uploaded}, data=data)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from app.components.common.component_events import show_component
 from app.components.common.safe_text import show_caption
 from app.state.exploring import get_explore_state, set_filters
-from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.column_filters import ColumnFilter, build_condition, build_histograms, compute_column_masks
 from app.view_models.image_filters import compute_mask
@@ -41,11 +41,8 @@ def show_column_panel(view: ClusterView, others: Mask) -> None:
         show_caption("All images have the same values in every column.")
         return
 
-    def handle_change() -> None:
-        if change := get_widget_value(_KEY).get("changed"):
-            _apply_change(view, change)
-
-    _load_component()(key=_KEY, data={"columns": histograms}, on_changed_change=handle_change)
+    receivers = {"changed": partial(_apply_change, view)}
+    show_component(_load_component(), _KEY, receivers, data={"columns": histograms})
 
 
 def _apply_change(view: ClusterView, change: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.state.widgets import get_widget_value
+from app.components.common.component_events import show_component
 from app.view_models.image_filters import ActiveFilter
 
 _HERE = Path(__file__).parent
@@ -30,10 +30,8 @@ def show_filter_chips(filters: Sequence[ActiveFilter], *, key: str, removed: Cal
         removed: receives the names of the filters to remove, before the page runs again.
     """
 
-    def handle_removed() -> None:
-        names = get_widget_value(key).get("removed")
-        if names:
-            removed([str(name) for name in names])
+    def handle_removed(names: Any) -> None:
+        removed([str(name) for name in names])
 
     chips = [one._asdict() for one in filters]
-    _load_component()(key=key, data={"chips": chips}, on_removed_change=handle_removed)
+    show_component(_load_component(), key, {"removed": handle_removed}, data={"chips": chips})

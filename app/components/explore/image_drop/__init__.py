@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from crlc.errors import SourceError
 from crlc.paths import to_printable
 from crlc.services.search_by_image import ImageFile
@@ -35,7 +35,7 @@ def show_image_drop(*, is_disabled: bool, received: Callable[[Any], None]) -> No
         received: receives the value from the browser for `read_dropped_file`, before the page runs again.
     """
     data = {"disabled": is_disabled, "limit": _MAX_BYTES}
-    _load_component()(key=_KEY, data=data, **build_callbacks(_KEY, file=received))
+    show_component(_load_component(), _KEY, {"file": received}, data=data)
 
 
 def read_dropped_file(value: Any) -> ImageFile:

@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.state.widgets import get_widget_value
+from app.components.common.component_events import show_component
 
 _HERE = Path(__file__).parent
 
@@ -63,13 +63,8 @@ def show_lightbox(
         stepped: receives 1 for the next image and -1 for the previous one, before the page runs again.
         revealed: called when the user wants to see the file in its folder.
     """
-
-    def handle_step() -> None:
-        if step := get_widget_value(key).get("stepped"):
-            stepped(1 if int(step) > 0 else -1)
-
-    def handle_reveal() -> None:
-        if get_widget_value(key).get("revealed"):
-            revealed()
-
-    _load_component()(key=key, data=asdict(image), on_stepped_change=handle_step, on_revealed_change=handle_reveal)
+    receivers: dict[str, Callable[[Any], object]] = {
+        "stepped": lambda step: stepped(1 if int(step) > 0 else -1),
+        "revealed": lambda _: revealed(),
+    }
+    show_component(_load_component(), key, receivers, data=asdict(image))

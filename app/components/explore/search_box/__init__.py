@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from crlc.data.imagenet_words import WORDS_ORIGIN
 
 _HERE = Path(__file__).parent
@@ -40,4 +40,4 @@ def show_search_box(
         searched(str(value.get("text", "")), None if kind is None else str(kind))
 
     data = {"url": suggestions_url, "query": query, "origin": WORDS_ORIGIN, "nothing": nothing_found}
-    _load_component()(key=_KEY, data=data, **build_callbacks(_KEY, search=receive))
+    show_component(_load_component(), _KEY, {"search": receive}, data=data)

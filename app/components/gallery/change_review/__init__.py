@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from app.components.common.component_events import build_callbacks
+from app.components.common.component_events import show_component
 from app.components.common.numbered_edits import EDITS_SCRIPT
 from app.components.gallery.image_grid import LOADER_SCRIPT, Tile
 from app.components.gallery.tiles import build_tile_images_url, build_tiles
@@ -97,13 +97,12 @@ def show_change_review(
         expanded: receives the key of a group of which more images are requested.
     """
     data = {"key": key, "is_editable": True, "window": session.window, "answered": session.answered}
-    callbacks = build_callbacks(
-        key,
-        work=edited,
-        opened=lambda value: opened(int(value)),
-        expanded=lambda value: expanded(str(value)),
-    )
-    _load_component()(key=key, data=_build_data(view, groups) | data, **callbacks)
+    receivers: dict[str, Callable[[Any], object]] = {
+        "work": edited,
+        "opened": lambda value: opened(int(value)),
+        "expanded": lambda value: expanded(str(value)),
+    }
+    show_component(_load_component(), key, receivers, data=_build_data(view, groups) | data)
 
 
 def build_side(view: RunView, cluster: int) -> ClusterSide:

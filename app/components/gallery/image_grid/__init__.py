@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.state.widgets import get_widget_value
+from app.components.common.component_events import show_component
 
 _HERE = Path(__file__).parent
 LOADER_SCRIPT = _HERE / "loader.js"
@@ -64,14 +64,12 @@ def show_image_grid(
         picks: ids of the images that are selected; those of other pages are ignored.
     """
 
-    def handle_open() -> None:
-        value = get_widget_value(key).get("opened")
-        if value is not None and opened is not None:
+    def handle_open(value: Any) -> None:
+        if opened is not None:
             opened(int(value))
 
-    def handle_pick() -> None:
-        value = get_widget_value(key).get("picked")
-        if value is not None and picked is not None:
+    def handle_pick(value: Any) -> None:
+        if picked is not None:
             picked(*([int(number) for number in value[kind]] for kind in ("added", "removed")))
 
     data = {
@@ -82,5 +80,5 @@ def show_image_grid(
         "picking": picked is not None,
         "picked": [tile.id for tile in tiles if tile.id in picks],
     }
-    callbacks = {"on_opened_change": handle_open} | ({} if picked is None else {"on_picked_change": handle_pick})
-    _load_component()(key=key, data=data, **callbacks)
+    receivers = {"opened": handle_open} | ({} if picked is None else {"picked": handle_pick})
+    show_component(_load_component(), key, receivers, data=data)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import streamlit as st
 
+from app.components.common.component_events import show_component
 from app.components.gallery.image_grid import LOADER_SCRIPT
 from app.server.routes.maps import build_coordinates_url, build_ids_url, build_values_url
-from app.state.widgets import get_widget_value
 from app.view_models.cluster_view import ClusterView
 from app.view_models.colouring import Colouring, compute_colouring
 from app.view_models.image_selection import Mask, encode_mask
@@ -132,7 +132,7 @@ def show_scatter_map(
         "compact": events is None,
     }
     size: Any = "stretch" if height is None else "content"
-    _load_component()(key=key, data=data, height=size, **({} if events is None else _build_callbacks(key, events)))
+    show_component(_load_component(), key, {} if events is None else _build_receivers(events), data=data, height=size)
 
 
 def _build_names(view: ClusterView) -> dict[str, Any]:
@@ -143,34 +143,11 @@ def _build_names(view: ClusterView) -> dict[str, Any]:
     }
 
 
-def _build_callbacks(key: str, events: MapEvents) -> dict[str, Callable[[], None]]:
-    def get_value(name: str) -> Any:
-        return get_widget_value(key).get(name)
-
-    def handle_region() -> None:
-        if drawn := get_value("region"):
-            events.region(drawn["corners"], bool(drawn["more"]))
-
-    def handle_value() -> None:
-        if clicked := get_value("value"):
-            events.value(int(clicked["value"]), bool(clicked["more"]))
-
-    def handle_click() -> None:
-        if get_value("clicked") is not None:
-            events.clicked(int(get_value("clicked")))
-
-    def handle_hidden() -> None:
-        if get_value("hidden") is not None:
-            events.hidden([int(number) for number in get_value("hidden")])
-
-    def handle_cleared() -> None:
-        if get_value("cleared"):
-            events.cleared()
-
+def _build_receivers(events: MapEvents) -> dict[str, Callable[[Any], object]]:
     return {
-        "on_region_change": handle_region,
-        "on_value_change": handle_value,
-        "on_clicked_change": handle_click,
-        "on_hidden_change": handle_hidden,
-        "on_cleared_change": handle_cleared,
+        "region": lambda drawn: events.region(drawn["corners"], bool(drawn["more"])),
+        "value": lambda clicked: events.value(int(clicked["value"]), bool(clicked["more"])),
+        "clicked": lambda image_id: events.clicked(int(image_id)),
+        "hidden": lambda numbers: events.hidden([int(number) for number in numbers]),
+        "cleared": lambda _: events.cleared(),
     }
