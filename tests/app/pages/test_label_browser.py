@@ -151,6 +151,9 @@ def test_names_form_keeps_its_label_while_images_are_labelled(page: Page, app: R
     wait_until_saved(page)
     open_names_form(page, "cat")
     expect(button(page, "remove-label-cat")).to_contain_text("(1)")
+    text_box(page, "label-new-name-cat").focus()
+    page.evaluate("crlcLabelDesk.update({ ...crlcLabelDesk.data, queue: 'another' })")  # as after more labels
+    expect(text_box(page, "label-new-name-cat")).to_be_focused()
     page.keyboard.press("Escape")
 
     # Another name now comes first in the alphabet, and the counts of both names change.

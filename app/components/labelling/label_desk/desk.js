@@ -2,6 +2,7 @@
 // sent until Python confirms it: quick keys are neither lost nor applied to another image.
 
 const RESEND_MS = 4000;
+const OPEN_FORM = '[data-testid="stPopoverBody"], [role="dialog"]';
 const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true']";
 const OWN_KEYS = "button, a, summary, [role=radio], [role=tab], [role=slider], [role=option], [role=menuitem]";
 
@@ -85,12 +86,18 @@ class Desk {
       this.queue = data.queue;
       this.at = null;
       this.stack = [];
-      if (!this.view.root.getRootNode().activeElement?.matches(TYPED_IN)) this.view.root.focus({ preventScroll: true });
+      if (!this.isUserElsewhere()) this.view.root.focus({ preventScroll: true });
       this.at = this.order.find((id) => this.isOpen(id)) ?? null;
     } else if (this.at === null || !this.order.includes(this.at)) {
       this.at = this.order.find((id, index) => index >= (this.left ?? 0) && this.isOpen(id)) ?? null;
     }
     this.view.draw();
+  }
+
+  /** Return whether the user types, or uses a form over the page, which closes when it loses the focus. */
+  isUserElsewhere() {
+    const focused = [document.activeElement, this.view.root.getRootNode().activeElement];
+    return focused.some((one) => one?.matches(TYPED_IN)) || document.querySelector(OPEN_FORM) !== null;
   }
 
   applyOutcome(data) {
